@@ -1,0 +1,49 @@
+# Orchard. `make help` lists the targets.
+SHELL := bash
+GO ?= go
+
+LDFLAGS := -s -w
+PKGS := ./...
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' Makefile
+
+build: ## build the programs into bin/
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/orchard ./cmd/orchard-controller
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/orchard-agent
+
+demo: build ## run the main job on the tasks that come with it, without a model
+	bin/orchard run swe-sft -p out=demo/data --state-dir demo/state
+
+test: ## run the tests
+	$(GO) test -timeout 20m $(PKGS)
+
+test-race: ## run the tests with the race detector
+	$(GO) test -race -timeout 30m $(PKGS)
+
+lint: ## vet, staticcheck, formatting, and the rules of rules_test.go
+	$(GO) vet $(PKGS)
+	$(GO) tool staticcheck $(PKGS)
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt -w on these'; exit 1; }
+	$(GO) test -count=1 .
+
+verify: ## fail if a generated file or go.mod is not up to date
+	$(GO) mod tidy -diff
+	$(GO) test -count=1 ./workflows/... ./internal/pipeline/...
+	@test -z "$$(git status --porcelain)" || { git status --short; echo 'the tree is not clean'; exit 1; }
+
+fuzz-smoke: ## fuzz every parser for a few seconds
+	@set -e; for f in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	  for t in $$(grep -rhoE '^func Fuzz[A-Za-z0-9_]+' $$f/*_test.go | sed 's/func //' | sort -u); do \
+	    $(GO) test -run '^$$' -fuzz "^$$t\$$" -fuzztime 5s $$f; done; done
+
+bench: build ## run the benchmarks; ratios compare with the bare thing in the same run
+	$(GO) test -run '^$$' -bench . -benchtime 2s ./agent/... ./internal/sandbox/... ./datasets/...
+
+soak: ## long suites, run by hand: crash points, many sandboxes
+	ORCHARD_SOAK=1 $(GO) test -count=1 -timeout 3h $(PKGS)
+
+clean: ## remove what the other targets made
+	rm -rf bin demo dist
+
+.PHONY: help build demo test test-race lint verify fuzz-smoke bench soak clean

@@ -1,0 +1,43 @@
+// Command orchard makes training data for agents; see --help.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"orchard/internal/argv"
+	"orchard/internal/exit"
+	"orchard/internal/logx"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is main without the process.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	level := os.Getenv("ORCHARD_LOG_LEVEL")
+	if level == "" {
+		level = "info"
+	}
+	log, err := logx.New(stderr, level)
+	if err != nil {
+		fmt.Fprintln(stderr, "orchard: ORCHARD_LOG_LEVEL:", err)
+		return exit.Config
+	}
+	a, err := app(stdout, stderr)
+	if err == nil {
+		err = a.RunContext(log.WithContext(ctx), argv.Arrange(a, args))
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "orchard:", err)
+	}
+	return exit.Code(err)
+}

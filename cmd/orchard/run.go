@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"orchard/internal/exit"
+	"orchard/internal/pipeline"
+	"orchard/internal/pipeline/backing"
+	pipelines "orchard/internal/pipeline/command"
+	"orchard/jobs/report"
+	"orchard/jobs/scripted"
+
+	policy "orchard/internal/llm/scripted"
+)
+
+// back starts what a run's steps need and the environment does not name.
+func back(ctx context.Context, p pipelines.Plan) (env []string, stop func(), err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = p.StateDir
+	}
+	o := backing.Options{
+		StateDir: filepath.Join(p.StateDir, "sandboxes"), CacheDir: filepath.Join(cache, "orchard"),
+		SandboxURL: os.Getenv("SANDBOX_BASE_URL"),
+		Say:        func(format string, a ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", a...) },
+	}
+	var logs []*os.File
+	open := func(name string) (*os.File, error) {
+		f, err := os.OpenFile(filepath.Join(p.Dir, name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return nil, exit.With(exit.Gone, fmt.Errorf("log of the run: %w", err))
+		}
+		logs = append(logs, f)
+		return f, nil
+	}
+	done := func() {
+		for _, f := range logs {
+			_ = f.Close() // appended and never read back here
+		}
+	}
+	boxes, err := open("sandboxes.jsonl")
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Log = zerolog.New(boxes).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+	if p.Params["llm-url"] == "" && os.Getenv("OPENAI_BASE_URL") == "" {
+		requests, err := open("model-requests.jsonl")
+		if err != nil {
+			done()
+			return nil, nil, err
+		}
+		o.Policy, o.PolicyName = scripted.Follow(openStore, p.Params["out"]+"/tasks", requests), policy.Model
+	}
+	env, halt, err := backing.Start(ctx, o)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return env, func() { halt(); done() }, nil
+}
+
+// closing prints the funnel of a run, where everything is, and what to try next.
+func closing(ctx context.Context, w io.Writer, p pipelines.Plan, res pipeline.Result) {
+	fmt.Fprintln(w)
+	page, err := report.Print(ctx, w, openStore, res.Outputs["report"])
+	if err != nil {
+		fmt.Fprintln(w, "report:", err)
+	}
+	fmt.Fprintf(w, "\ndataset  %s\nSFT rows %s\nreport   %s\n", res.Outputs["rollouts"], res.Outputs["sft"], page)
+	out := shown(p.Params["out"])
+	fmt.Fprintf(w, `
+Next:
+  orchard report serve %s/report                look at any trajectory in a browser
+  orchard dataset head %s/sft -n 1              see a training example
+  orchard run swe-sft -p tasks=FILE -p out=DIR -p llm-url=URL -p llm-model=NAME
+                                                your own tasks, your own model
+`, out, out)
+}
+
+// shown is a path as a person would type it here.
+func shown(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(here, path); err == nil && !strings.HasPrefix(rel, "..") {
+		return rel
+	}
+	return path
+}

@@ -1,0 +1,194 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"orchard/datasets"
+	"orchard/datasets/arrowio"
+	"orchard/internal/exit"
+)
+
+func head(c *cli.Context, open datasets.Opener, args []string) error {
+	n := c.Int("n")
+	if n < 1 {
+		return exit.Configf("-n: %d must be at least 1", n)
+	}
+	v, err := datasets.Open(c.Context, open, args[0])
+	if err != nil {
+		return err
+	}
+	var columns []string
+	for name := range strings.SplitSeq(c.String("columns"), ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			columns = append(columns, name)
+		}
+	}
+	if err := v.Manifest().Schema.Check(columns); err != nil {
+		return exit.Configf("--columns: %w", err)
+	}
+	var print printer = &blocks{w: c.App.Writer}
+	switch {
+	case c.Bool("json"):
+		print = &lines{json.NewEncoder(c.App.Writer)}
+	case len(columns) > 0:
+		print = newTable(c.App.Writer, columns)
+	}
+	for row, err := range datasets.Objects(c.Context, v) {
+		if err != nil {
+			return err
+		}
+		if len(columns) > 0 {
+			row = pick(row, columns)
+		}
+		if err := print.row(row); err != nil {
+			return err
+		}
+		if n--; n == 0 {
+			break
+		}
+	}
+	return print.end()
+}
+
+// pick is a row of the chosen columns, each under its dotted name.
+func pick(row arrowio.Object, columns []string) arrowio.Object {
+	out := make(arrowio.Object, len(columns))
+	for i, c := range columns {
+		out[i] = arrowio.Member{Name: c, Value: reach(row, strings.Split(c, "."))}
+	}
+	return out
+}
+
+// reach follows a path into structs, and into every element of a list.
+func reach(v any, path []string) any {
+	if len(path) == 0 {
+		return v
+	}
+	switch v := v.(type) {
+	case arrowio.Object:
+		for _, m := range v {
+			if m.Name == path[0] {
+				return reach(m.Value, path[1:])
+			}
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = reach(e, path)
+		}
+		return out
+	}
+	return nil
+}
+
+type printer interface {
+	row(arrowio.Object) error
+	end() error
+}
+
+// lines is a JSON object a line.
+type lines struct{ enc *json.Encoder }
+
+func (l *lines) row(o arrowio.Object) error {
+	l.enc.SetEscapeHTML(false)
+	return l.enc.Encode(o)
+}
+func (l *lines) end() error { return nil }
+
+// table is a line a row, cells shortened.
+type table struct{ *tabwriter.Writer }
+
+func newTable(w io.Writer, columns []string) table {
+	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	fmt.Fprintln(t, strings.ToUpper(strings.Join(columns, "\t")))
+	return t
+}
+
+func (t table) row(o arrowio.Object) error {
+	cells := make([]string, len(o))
+	for i, m := range o {
+		cells[i] = short(m.Value, 60)
+	}
+	_, err := fmt.Fprintln(t, strings.Join(cells, "\t"))
+	return err
+}
+
+func (t table) end() error { return t.Flush() }
+
+// blocks is a row in full height: a field a line, structs indented.
+type blocks struct {
+	w io.Writer
+	n int
+}
+
+func (b *blocks) row(o arrowio.Object) error {
+	b.n++
+	_, err := fmt.Fprintf(b.w, "row %d\n", b.n)
+	if err != nil {
+		return err
+	}
+	return b.object(o, "  ")
+}
+
+func (b *blocks) end() error {
+	if b.n == 0 {
+		_, err := fmt.Fprintln(b.w, "no rows")
+		return err
+	}
+	return nil
+}
+
+func (b *blocks) object(o arrowio.Object, indent string) error {
+	for _, m := range o {
+		if inner, ok := m.Value.(arrowio.Object); ok {
+			fmt.Fprintf(b.w, "%s%s:\n", indent, m.Name)
+			if err := b.object(inner, indent+"  "); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := fmt.Fprintf(b.w, "%s%s: %s\n", indent, m.Name, short(m.Value, 200)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// short is a value on one line of at most limit characters.
+func short(v any, limit int) string {
+	if list, ok := v.([]any); ok && len(list) > 0 {
+		if _, structs := list[0].(arrowio.Object); structs {
+			return fmt.Sprintf("%d of {%s}", len(list), strings.Join(names(list[0].(arrowio.Object)), ", "))
+		}
+	}
+	s, ok := v.(string)
+	if !ok || s == "" || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		var buf strings.Builder
+		e := json.NewEncoder(&buf)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(v); err != nil {
+			return err.Error()
+		}
+		s = strings.TrimSuffix(buf.String(), "\n")
+	}
+	if utf8.RuneCountInString(s) > limit {
+		r := []rune(s)
+		s = fmt.Sprintf("%s… (%d characters)", string(r[:limit-1]), len(r))
+	}
+	return s
+}
+
+func names(o arrowio.Object) []string {
+	out := make([]string, len(o))
+	for i, m := range o {
+		out[i] = m.Name
+	}
+	return out
+}

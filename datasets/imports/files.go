@@ -1,0 +1,124 @@
+package imports
+
+import (
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"orchard/internal/exit"
+)
+
+// Endings is the file names that are understood.
+var Endings = []string{".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz", ".jsonl.zst", ".ndjson.zst", ".json.zst", ".parquet"}
+
+func understood(name string) bool {
+	for _, e := range Endings {
+		if strings.HasSuffix(strings.ToLower(name), e) {
+			return true
+		}
+	}
+	return false
+}
+
+// Files is the task files that ins name: files themselves, and all understood files
+// directly in folders, by name.
+func Files(ins []string) ([]string, error) {
+	var out []string
+	for _, in := range ins {
+		path, err := localPath(in)
+		if err != nil {
+			return nil, err
+		}
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, exit.Inputf("--in %s: there is no such file", in)
+		case err != nil:
+			return nil, exit.Inputf("--in %s: %w", in, reason(err))
+		case !info.IsDir() && !understood(path):
+			return nil, exit.Inputf("--in %s: the name must end in one of %s", in, strings.Join(Endings, " "))
+		case !info.IsDir():
+			out = append(out, path)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, exit.Inputf("--in %s: %w", in, reason(err))
+		}
+		before := len(out)
+		for _, e := range entries {
+			if !e.IsDir() && understood(e.Name()) && !strings.HasPrefix(e.Name(), ".") {
+				out = append(out, filepath.Join(path, e.Name()))
+			}
+		}
+		if len(out) == before {
+			return nil, exit.Inputf("--in %s: the folder has no file ending in one of %s", in, strings.Join(Endings, " "))
+		}
+	}
+	return out, nil
+}
+
+func localPath(in string) (string, error) {
+	scheme, _, ok := strings.Cut(in, "://")
+	if !ok {
+		return in, nil
+	}
+	u, err := url.Parse(in)
+	if err != nil || scheme != "file" || u.Host != "" {
+		return "", exit.Configf("--in %s: only files on this machine can be imported; fetch it first", in)
+	}
+	return u.Path, nil
+}
+
+// SHA256 is the hex sha256 of a file's bytes.
+func SHA256(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// openText opens a file that may be compressed, by its name.
+func openText(path string) (io.ReadCloser, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".gz":
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: is no gzip file: %w", path, err), f.Close())
+		}
+		return both{z, f}, nil
+	case ".zst":
+		z, err := zstd.NewReader(f)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: is no zstd file: %w", path, err), f.Close())
+		}
+		return both{z, f}, nil
+	}
+	return f, nil
+}
+
+// both reads from a decompressor and closes the file below.
+type both struct {
+	io.Reader
+	io.Closer
+}

@@ -1,0 +1,104 @@
+package imports
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/vm"
+
+	"orchard/internal/exit"
+)
+
+// Filter is an expression over a task that says whether to keep it, such as
+//
+//	language == "go" && len(fail_to_pass) > 0
+//
+// The names are those of the fields of columns; row has every column of the file.
+// The zero value keeps all. Safe for concurrent use.
+type Filter struct{ program *vm.Program }
+
+// columns is what a filter can see.
+type columns struct {
+	TaskID     string         `expr:"task_id"`
+	InstanceID string         `expr:"instance_id"`
+	Source     string         `expr:"source"`
+	Repo       string         `expr:"repo"`
+	Language   string         `expr:"language"`
+	Version    string         `expr:"version"`
+	CreatedAt  time.Time      `expr:"created_at"` // the year 1 when the row has none
+	BaseCommit string         `expr:"base_commit"`
+	Statement  string         `expr:"problem_statement"`
+	Hints      string         `expr:"hints_text"`
+	Patch      string         `expr:"patch"`
+	TestPatch  string         `expr:"test_patch"`
+	FailToPass []string       `expr:"fail_to_pass"`
+	PassToPass []string       `expr:"pass_to_pass"`
+	TestCmds   []string       `expr:"test_cmds"`
+	LogParser  string         `expr:"log_parser"`
+	Image      string         `expr:"image"`
+	Workdir    string         `expr:"workdir"`
+	TimeoutMS  int64          `expr:"timeout_ms"`
+	Row        map[string]any `expr:"row"`
+}
+
+// NewFilter compiles an expression; "" keeps all. A bad one is an error marked
+// exit.Config that shows where it is bad.
+func NewFilter(s string) (Filter, error) {
+	if s == "" {
+		return Filter{}, nil
+	}
+	p, err := expr.Compile(s, expr.Env(columns{}), expr.AsBool())
+	if err != nil {
+		return Filter{}, exit.Configf("--filter: %w", err)
+	}
+	return Filter{p}, nil
+}
+
+// Keep says whether the filter keeps a row.
+func (f Filter) Keep(p Parsed) (bool, error) {
+	if f.program == nil {
+		return true, nil
+	}
+	t := p.Task
+	env := columns{
+		TaskID: t.TaskID, InstanceID: t.TaskID, Source: t.Source, Repo: t.Repo, Language: t.Language, Version: t.Version,
+		BaseCommit: t.BaseCommit, Statement: t.Statement, Hints: t.Hints, Patch: t.GoldPatch.Value, TestPatch: t.TestPatch.Value,
+		FailToPass: t.FailToPass, PassToPass: t.PassToPass, TestCmds: t.TestCmds, LogParser: t.LogParser, Image: t.Image,
+		Workdir: t.Workdir, TimeoutMS: t.TimeoutMS, Row: numbers(p.Row).(map[string]any),
+	}
+	if t.CreatedAt != nil {
+		env.CreatedAt = *t.CreatedAt
+	}
+	out, err := expr.Run(f.program, env)
+	if err != nil {
+		return false, exit.With(exit.Config, fmt.Errorf("--filter: %s: %s: %w", p.Place, t.TaskID, err))
+	}
+	return out.(bool), nil
+}
+
+// numbers is v with numbers that an expression can count with.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64()
+		return f
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = numbers(e)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = numbers(e)
+		}
+		return out
+	}
+	return v
+}

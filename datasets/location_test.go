@@ -1,0 +1,88 @@
+package datasets
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"orchard/internal/exit"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := "file://" + filepath.ToSlash(cwd)
+	digest := strings.Repeat("0a", 32)
+	for _, c := range []struct {
+		uri           string
+		root, name, v string
+		err           string
+	}{
+		{uri: "tasks", root: here, name: "tasks"},
+		{uri: "./tasks/", root: here, name: "tasks"},
+		{uri: "out/tasks@01234567", root: here + "/out", name: "tasks", v: "01234567"},
+		{uri: "/a/b@c/tasks", root: "file:///a/b@c", name: "tasks"},
+		{uri: "/tasks@" + digest, root: "file:///", name: "tasks", v: digest},
+		{uri: "file:///a/../b/tasks@01234567", root: "file:///b", name: "tasks", v: "01234567"},
+		{uri: "s3://bucket/tasks", root: "s3://bucket", name: "tasks"},
+		{uri: "s3://bucket/a/b/tasks@01234567", root: "s3://bucket/a/b", name: "tasks", v: "01234567"},
+		{uri: "", err: "name"},
+		{uri: "/", err: "name"},
+		{uri: "a/blobs", err: `not be "blobs"`},
+		{uri: "a/.hidden", err: "start with a letter or digit"},
+		{uri: "a/b c", err: "letters, digits"},
+		{uri: "tasks@", err: "8 to 64"},
+		{uri: "tasks@latest", err: "8 to 64"},
+		{uri: "tasks@0123456", err: "8 to 64"},
+		{uri: "tasks@ABCDEF01", err: "lower-case"},
+		{uri: "file://host/tasks", err: "three slashes"},
+		{uri: "s3://bucket", err: "no name"},
+		{uri: "s3:///tasks", err: "s3://bucket/prefix/name"},
+		{uri: "s3://key:secret@bucket/tasks", err: "s3://bucket/prefix/name"},
+		{uri: "https://host/tasks", err: `"https" is not known`},
+	} {
+		l, err := Parse(c.uri)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) || exit.Code(err) != exit.Config {
+				t.Errorf("Parse(%q) = %v, %v; want an error with %q", c.uri, l, err, c.err)
+			}
+			continue
+		}
+		if want := (Location{c.root, c.name, c.v}); err != nil || l != want {
+			t.Errorf("Parse(%q) = %+v, %v; want %+v", c.uri, l, err, want)
+		}
+		if again, err := Parse(l.String()); err != nil || again != l {
+			t.Errorf("Parse(%q) = %+v, %v; want %+v again", l.String(), again, err, l)
+		}
+	}
+}
+
+func TestLocalSaysThatS3ComesLater(t *testing.T) {
+	t.Parallel()
+	_, err := Open(t.Context(), Local, "s3://bucket/tasks")
+	if exit.Code(err) != exit.Config || !strings.Contains(err.Error(), "later release") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"tasks", "/a/b@01234567", "file:///a/b", "s3://b/p/n@0123456789", "@", "a@b@c/d", "file://", "s3://[::1]/x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, uri string) {
+		l, err := Parse(uri)
+		if err != nil {
+			return
+		}
+		if again, err := Parse(l.String()); err != nil || again != l {
+			t.Errorf("Parse(%q) = %+v, whose string parses as %+v, %v", uri, l, again, err)
+		}
+		if CheckName(l.Name) != nil || l.Version != "" && !versionPattern.MatchString(l.Version) {
+			t.Errorf("Parse(%q) = %+v", uri, l)
+		}
+	})
+}

@@ -1,0 +1,47 @@
+package runner
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"orchard/internal/exit"
+)
+
+// saveOutputs writes what a later step of a workflow needs to know into small files,
+// one a value, since that is what Argo reads output parameters from:
+//
+//	dataset      URI of the version, with its digest
+//	rows         number of rows in it
+//	shards.json  of --mode plan: the shards, as a JSON list
+//	result.json  everything
+func saveOutputs(dir string, r Result) error {
+	if dir == "" {
+		return nil
+	}
+	shards := r.Shards
+	if shards == nil {
+		shards = []string{}
+	}
+	list, err := json.Marshal(shards)
+	if err != nil {
+		return err
+	}
+	all, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	err = os.MkdirAll(dir, 0o755)
+	for name, b := range map[string][]byte{
+		"dataset": []byte(r.URI), "rows": []byte(strconv.FormatInt(r.RowsOut, 10)), "shards.json": list, "result.json": append(all, '\n'),
+	} {
+		if err == nil {
+			err = writeFile(filepath.Join(dir, name), b)
+		}
+	}
+	if err != nil {
+		return exit.Configf("--output-dir %s: %w", dir, err)
+	}
+	return nil
+}

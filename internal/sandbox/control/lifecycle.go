@@ -1,0 +1,260 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"orchard/internal/sandbox"
+)
+
+// extensions are what this service does beyond the original's API, by name, for
+// clients that need one.
+var extensions = []string{"argv", "base64-output", "idempotency-key", "job-kill", "job-output", "raw-files", "stdin"}
+
+func (s *Service) root(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, struct {
+		Service    string   `json:"service"`
+		Version    string   `json:"version"`
+		Status     string   `json:"status"`
+		Extensions []string `json:"extensions"`
+	}{s.set.ServiceName, "0.1.0", "running", extensions})
+	return nil
+}
+
+func (s *Service) health(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, map[string]string{"status": "healthy"})
+	return nil
+}
+
+// create starts a sandbox and returns before it is ready. The same id with the same
+// spec is the same sandbox; with another spec it is a conflict.
+func (s *Service) create(w http.ResponseWriter, r *http.Request) error {
+	b, err := readBody(w, r, s.set.MaxBody)
+	if err != nil {
+		return err
+	}
+	spec, err := parseSpec(b, s.set)
+	if err != nil {
+		return err
+	}
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	chosen := spec.ID != ""
+	switch {
+	case chosen:
+	case key != "":
+		spec.ID = keyedSandboxID(owner(r), key)
+		// A repeat gets what the first one got, even if that has ended since.
+		if st, err := s.runtime.Get(r.Context(), spec.ID); err == nil {
+			return s.answerCreate(w, st, spec)
+		}
+	default:
+		spec.ID = newSandboxID()
+	}
+	st, err := s.runtime.Start(r.Context(), spec)
+	var refused *sandbox.Refused
+	switch {
+	case err == nil || errors.Is(err, ErrExists):
+		return s.answerCreate(w, st, spec)
+	case errors.As(err, &refused):
+		f := fail(http.StatusUnprocessableEntity, "%s", refused.Error())
+		f.refused = true
+		return f
+	}
+	return away(5, "Service temporarily overloaded, please retry: %v", err)
+}
+
+func (s *Service) answerCreate(w http.ResponseWriter, st State, asked sandbox.Spec) error {
+	if diff := difference(st.Spec, asked); diff != "" {
+		return fail(http.StatusConflict, "Sandbox %s exists with another %s", asked.ID, diff)
+	}
+	v := s.view(st)
+	writeJSON(w, http.StatusOK, struct {
+		SandboxID    string   `json:"sandbox_id"`
+		Namespace    string   `json:"namespace"`
+		Image        string   `json:"image"`
+		BlockNetwork bool     `json:"block_network"`
+		CPU          string   `json:"cpu"`
+		Memory       string   `json:"memory"`
+		Timeout      float64  `json:"timeout"`
+		Status       string   `json:"status"`
+		ExpiresAt    *float64 `json:"expires_at,omitempty"`
+	}{v.SandboxID, v.Namespace, v.Image, v.BlockNetwork, v.CPU, v.Memory, st.Spec.ReadyTimeout.Seconds(), v.Status, v.ExpiresAt})
+	return nil
+}
+
+// view is a sandbox as clients see it; the fields after StatusMessage are our own.
+type view struct {
+	SandboxID     string            `json:"sandbox_id"`
+	Namespace     string            `json:"namespace"`
+	Image         string            `json:"image"`
+	PodName       string            `json:"pod_name"`
+	BlockNetwork  bool              `json:"block_network"`
+	CPU           string            `json:"cpu"`
+	Memory        string            `json:"memory"`
+	CreatedAt     *float64          `json:"created_at"`
+	Ready         bool              `json:"ready"`
+	Status        string            `json:"status"`
+	StatusMessage string            `json:"status_message"`
+	Reason        string            `json:"reason,omitempty"`
+	ReadyAt       *float64          `json:"ready_at,omitempty"`
+	EndedAt       *float64          `json:"ended_at,omitempty"`
+	ExpiresAt     *float64          `json:"expires_at,omitempty"`
+	Lease         float64           `json:"lease_seconds,omitempty"`
+	Lifetime      float64           `json:"lifetime_seconds,omitempty"`
+	Workdir       string            `json:"workdir,omitempty"`
+	Limits        string            `json:"limits,omitempty"`
+	Host          string            `json:"host,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+}
+
+func (s *Service) view(st State) view {
+	v := view{
+		SandboxID: st.Spec.ID, Namespace: s.set.Namespace, Image: st.Spec.Image, PodName: "sandbox-" + st.Spec.ID,
+		BlockNetwork: !st.Spec.OpenNetwork, CPU: st.Spec.CPU, Memory: st.Spec.Memory,
+		CreatedAt: epoch(st.Created), Ready: st.Phase == Ready, Status: string(st.Phase), StatusMessage: st.Message,
+		ReadyAt: epoch(st.Ready), EndedAt: epoch(st.Ended), ExpiresAt: epoch(st.ExpiresAt),
+		Lease: st.Spec.Lease.Seconds(), Lifetime: st.Spec.Lifetime.Seconds(),
+		Workdir: st.Spec.Workdir, Limits: st.Limits, Host: st.Host, Labels: st.Spec.Labels,
+	}
+	if st.Phase == Ended {
+		v.Status, v.StatusMessage, v.Reason = "failed", endText(st), st.Reason
+	}
+	return v
+}
+
+// epoch is t as the original writes times: seconds with microseconds; nil is never.
+func epoch(t time.Time) *float64 {
+	if t.IsZero() {
+		return nil
+	}
+	f := float64(t.UnixMicro()) / 1e6
+	return &f
+}
+
+func (s *Service) get(w http.ResponseWriter, r *http.Request) error {
+	st, err := s.seen(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, s.view(st))
+	return nil
+}
+
+// seen is a sandbox that is or was; one that its user deleted is not found.
+func (s *Service) seen(ctx context.Context, id string) (State, error) {
+	st, err := s.look(ctx, id)
+	if st.Phase == Ended && st.Reason != ReasonDeleted {
+		return st, nil
+	}
+	return st, err
+}
+
+func (s *Service) wait(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	timeout, err := querySeconds(r.URL.Query(), "timeout", time.Hour, s.set.MaxTimeout)
+	if err != nil {
+		return err
+	}
+	st, err := s.seen(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	if st.Phase == Pending {
+		ctx, cancel := s.until(r.Context(), timeout)
+		defer cancel()
+		now, err := s.runtime.Wait(ctx, id)
+		switch {
+		case errors.Is(err, ErrNotFound): // it was there a moment ago
+			st.Phase, st.Reason = Ended, ReasonDeleted
+		case err != nil && s.drain.Err() != nil:
+			return away(1, "the service is stopping")
+		case err != nil && ctx.Err() == nil:
+			return err
+		default:
+			st = now
+		}
+	}
+	v := s.view(st)
+	switch {
+	case st.Phase == Pending:
+		return fail(http.StatusRequestTimeout, "Sandbox %s did not become ready within %gs", id, timeout.Seconds())
+	case st.Phase == Ended && st.Reason == ReasonDeleted:
+		v.Status, v.StatusMessage = "not_found", "deleted while it was waited for"
+	}
+	writeJSON(w, http.StatusOK, v)
+	return nil
+}
+
+// remove ends a sandbox; one that is not there is as good as removed.
+func (s *Service) remove(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	if sandboxID.MatchString(id) {
+		if err := s.runtime.Stop(r.Context(), id, ReasonDeleted); err != nil && !errors.Is(err, ErrNotFound) {
+			return away(5, "Sandbox %s could not be deleted: %v", id, err)
+		}
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Status    string `json:"status"`
+		SandboxID string `json:"sandbox_id"`
+	}{"deleted", id})
+	return nil
+}
+
+// heartbeat extends the lease, which the agent holds. On a sandbox made without one
+// the first heartbeat starts one, as in the original.
+func (s *Service) heartbeat(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	st, err := s.look(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Status       string   `json:"status"`
+		SandboxID    string   `json:"sandbox_id"`
+		LeaseExpires *float64 `json:"lease_expires_at,omitempty"`
+	}{Status: "ok", SandboxID: id}
+	lease := st.Spec.Lease
+	if lease == 0 {
+		lease = s.set.HeartbeatLease
+	}
+	// A lease counts from when the sandbox is ready.
+	if lease > 0 && st.Phase == Ready {
+		a, err := s.agent(r.Context(), id)
+		if err != nil {
+			return away(5, "Sandbox %s agent not ready", id)
+		}
+		held, err := a.lease(r.Context(), lease)
+		if err != nil {
+			if end := s.endOf(r.Context(), st); end != nil {
+				return gone(end.(*ended).State)
+			}
+			return away(5, "Sandbox %s agent does not answer", id)
+		}
+		if held.ExpiresUS > 0 {
+			answer.LeaseExpires = epoch(time.UnixMicro(held.ExpiresUS))
+		}
+	}
+	writeJSON(w, http.StatusOK, answer)
+	return nil
+}
+
+// list is every sandbox that is or was, those that users deleted left out.
+func (s *Service) list(w http.ResponseWriter, r *http.Request) error {
+	states, err := s.runtime.List(r.Context())
+	if err != nil {
+		return away(5, "sandboxes could not be listed: %v", err)
+	}
+	views := make([]view, 0, len(states))
+	for _, st := range states {
+		if st.Phase != Ended || st.Reason != ReasonDeleted {
+			views = append(views, s.view(st))
+		}
+	}
+	writeJSON(w, http.StatusOK, map[string][]view{"sandboxes": views})
+	return nil
+}

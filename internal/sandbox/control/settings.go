@@ -1,0 +1,101 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+)
+
+// Settings are what an operator chooses. Start from Defaults; the names in comments
+// are the flags that Validate complains about.
+type Settings struct {
+	ServiceName string // --service-name, shown by GET /
+	Namespace   string // --sandbox-namespace, shown in answers
+	PathPrefix  string // --path-prefix: "/sandboxes/…" is served below it as well as at the root; "" is none
+	Keys        Keys
+	RequireKey  bool // --require-api-key; false opens everything to everybody who can connect
+
+	DefaultCPU      string        // --default-cpu of a sandbox that names none
+	DefaultMemory   string        // --default-memory
+	DefaultWorkdir  string        // --default-working-dir
+	DefaultTimeout  time.Duration // --default-timeout of a command
+	MaxTimeout      time.Duration // --max-timeout: longer ones are cut to it
+	DefaultLifetime time.Duration // --sandbox-ttl of a sandbox that names none
+	// HeartbeatLease is the lease that a heartbeat starts on a sandbox made without one
+	// (--heartbeat-timeout); 0 leaves such a sandbox without a lease.
+	HeartbeatLease time.Duration
+
+	ReadyWait   time.Duration // --agent-ready-wait: how long a request waits for its sandbox before 503
+	RetryWindow time.Duration // --agent-retry-window: how long an agent may be silent before 503
+	MaxBody     int64         // --max-body of a JSON request, bytes
+	Drain       time.Duration // --drain: how long requests may take to end after SIGTERM
+}
+
+// Defaults are the original's values where it has them.
+func Defaults() Settings {
+	return Settings{
+		ServiceName:     "sandbox-orchestrator",
+		Namespace:       "sandbox-pods",
+		RequireKey:      true,
+		DefaultCPU:      "4",
+		DefaultMemory:   "16Gi",
+		DefaultWorkdir:  "/workspace",
+		DefaultTimeout:  5 * time.Minute,
+		MaxTimeout:      24 * time.Hour,
+		DefaultLifetime: 2 * time.Hour,
+		HeartbeatLease:  3 * time.Minute,
+		ReadyWait:       15 * time.Second,
+		RetryWindow:     45 * time.Second,
+		MaxBody:         512 << 20,
+		Drain:           10 * time.Second,
+	}
+}
+
+// Validate joins everything that is wrong with s.
+func (s Settings) Validate() error {
+	var errs []error
+	wrong := func(flag, format string, a ...any) {
+		errs = append(errs, fmt.Errorf(flag+": "+format, a...))
+	}
+	if s.RequireKey && s.Keys.Len() == 0 {
+		wrong("API_KEYS", "no key; set API_KEYS or API_KEYS_FILE, or REQUIRE_API_KEY=false to let everybody in")
+	}
+	if s.PathPrefix != "" && (!strings.HasPrefix(s.PathPrefix, "/") || path.Clean(s.PathPrefix) != s.PathPrefix || s.PathPrefix == "/") {
+		wrong("--path-prefix", "%q must look like /some/prefix", s.PathPrefix)
+	}
+	if !path.IsAbs(s.DefaultWorkdir) {
+		wrong("--default-working-dir", "%q is not an absolute path", s.DefaultWorkdir)
+	}
+	for _, q := range []struct{ flag, value string }{{"--default-cpu", s.DefaultCPU}, {"--default-memory", s.DefaultMemory}} {
+		if _, err := ParseQuantity(q.value); err != nil {
+			wrong(q.flag, "%w", err)
+		}
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+		least time.Duration
+	}{
+		{"--default-timeout", s.DefaultTimeout, time.Second},
+		{"--max-timeout", s.MaxTimeout, s.DefaultTimeout},
+		{"--sandbox-ttl", s.DefaultLifetime, time.Second},
+		{"--heartbeat-timeout", s.HeartbeatLease, 0},
+		{"--agent-ready-wait", s.ReadyWait, 0},
+		{"--agent-retry-window", s.RetryWindow, 0},
+		{"--drain", s.Drain, 0},
+	} {
+		if d.value < d.least || d.value > maxDuration {
+			wrong(d.flag, "%v must be from %v to %v", d.value, d.least, maxDuration)
+		}
+	}
+	if s.MaxBody < 1<<10 {
+		wrong("--max-body", "%d must be at least 1024", s.MaxBody)
+	}
+	return errors.Join(errs...)
+}
+
+// maxDuration bounds every duration that a client or an operator gives: job ids hold
+// timeouts in 32 bits of milliseconds.
+const maxDuration = 30 * 24 * time.Hour

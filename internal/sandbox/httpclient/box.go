@@ -1,0 +1,69 @@
+package httpclient
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orchard/internal/sandbox"
+)
+
+// box is one sandbox. Safe for concurrent use.
+type box struct {
+	client *Client
+	id     string
+
+	// The heartbeat's; nil without a lease. Set before the box is handed out.
+	endBeat func()
+	beating sync.WaitGroup
+}
+
+var _ sandbox.Sandbox = (*box)(nil)
+
+// ID implements sandbox.Sandbox.
+func (b *box) ID() string { return b.id }
+
+func (b *box) path(rest string) string { return "/sandboxes/" + b.id + rest }
+
+// keep sends heartbeats, three to a lease, until Close. It outlives the context of
+// Create, but not its logger.
+func (b *box) keep(ctx context.Context, lease time.Duration) {
+	ctx, b.endBeat = context.WithCancel(context.WithoutCancel(ctx))
+	b.beating.Go(func() {
+		tick := time.NewTicker(lease / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			err := lost(b.id, b.client.call(ctx, request{
+				method: http.MethodPost, path: b.path("/heartbeat"), limit: answerTime,
+			}))
+			switch {
+			case sandbox.IsLost(err): // the next command says so
+				return
+			case err != nil && ctx.Err() == nil:
+				zerolog.Ctx(ctx).Warn().Err(err).Str("sandbox", b.id).Msg("heartbeat not taken")
+			}
+		}
+	})
+}
+
+// Close implements sandbox.Sandbox.
+func (b *box) Close(ctx context.Context) error {
+	if b.endBeat != nil {
+		b.endBeat()
+		b.beating.Wait()
+	}
+	err := b.client.call(ctx, request{method: http.MethodDelete, path: b.path(""), limit: answerTime})
+	if err != nil {
+		return fmt.Errorf("close sandbox %s: %w", b.id, err)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"orchard/datasets"
+	"orchard/internal/exit"
+	"orchard/internal/objstore"
+	"orchard/internal/runner"
+)
+
+// Command is `orchard report`, with serve below it.
+func Command(d runner.Deps) *cli.Command {
+	c := Defaults()
+	return &cli.Command{
+		Name:  "report",
+		Usage: "make rollouts readable: a table, and an HTML page with a viewer",
+		Description: runner.Describe("Reads a rollout dataset, and for the funnel the task and SFT datasets around it (--in, repeated).\n" +
+			"Writes a row a task, and report.html with its script files beside the dataset; they open from\n" +
+			"file:// and through `orchard report serve`."),
+		Flags:        Flags(&c),
+		OnUsageError: runner.UsageError,
+		Action: func(ctx *cli.Context) error {
+			_, err := Run(ctx.Context, c, d)
+			return err
+		},
+		Subcommands: []*cli.Command{{
+			Name: "serve", Usage: "serve a report to a browser on this machine", ArgsUsage: "REPORT",
+			Description: "REPORT is the report's dataset, such as orchard-data/report.\n\n" + exit.Help,
+			Flags:       []cli.Flag{&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "`ADDRESS` to serve on; port 0 is a free one"}},
+			Action: func(ctx *cli.Context) error {
+				if ctx.NArg() != 1 {
+					return exit.Configf("report serve: give one report dataset, such as orchard-data/report")
+				}
+				return serve(ctx.Context, ctx.App.ErrWriter, opener(d), ctx.Args().First(), ctx.String("listen"))
+			},
+		}},
+	}
+}
+
+func opener(d runner.Deps) datasets.Opener {
+	if d.Open != nil {
+		return d.Open
+	}
+	return datasets.Local
+}
+
+// files is where the files of a report version lie.
+func files(ctx context.Context, open datasets.Opener, uri string) (objstore.Store, string, error) {
+	v, err := datasets.Open(ctx, open, uri)
+	if err != nil {
+		return nil, "", err
+	}
+	if kind := v.Manifest().Schema.Name; kind != "task_report" {
+		return nil, "", exit.Inputf("%s: holds %s rows, not a report", v.Location(), kind)
+	}
+	return v.Store(), runner.FilesPrefix(v.Location().Name, v.Manifest().Key), nil
+}
+
+// Print writes a report's table to w and returns where its page is.
+func Print(ctx context.Context, w io.Writer, open datasets.Opener, uri string) (page string, err error) {
+	store, prefix, err := files(ctx, open, uri)
+	if err != nil {
+		return "", err
+	}
+	text, _, err := objstore.ReadAll(ctx, store, prefix+"report.txt", 1<<20)
+	if err != nil {
+		return "", err
+	}
+	_, err = w.Write(text)
+	return strings.TrimSuffix(store.String(), "/") + "/" + prefix + "report.html", err
+}
+
+// serve answers requests for one report's files until ctx is over.
+func serve(ctx context.Context, stderr io.Writer, open datasets.Opener, uri, listen string) error {
+	store, prefix, err := files(ctx, open, uri)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return exit.Configf("--listen: %w", err)
+	}
+	server := &http.Server{Handler: handler(store, prefix), ReadHeaderTimeout: 10 * time.Second}
+	fmt.Fprintf(stderr, "report on http://%s/ (Ctrl-C ends it)\n", l.Addr())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	server.Close()
+	<-done
+	return nil
+}
+
+// handler serves the files below prefix, and nothing else of the store.
+func handler(store objstore.Store, prefix string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
+		if name == "" {
+			name = "report.html"
+		}
+		if strings.Contains(name, "/") {
+			http.NotFound(w, r)
+			return
+		}
+		body, _, err := store.Open(r.Context(), prefix+name, 0, -1)
+		if errors.Is(err, objstore.ErrNotFound) {
+			http.NotFound(w, r)
+			return
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		defer body.Close()
+		w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = io.Copy(w, body) // the browser may go away
+	})
+}

@@ -1,0 +1,89 @@
+// Package scripted is `orchard llm scripted`: the policy that needs no model, as a
+// server of its own, for demos, tests and load.
+package scripted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"orchard/datasets"
+	"orchard/internal/exit"
+	"orchard/internal/llm/scripted"
+)
+
+// Command is `orchard llm scripted`.
+func Command(open datasets.Opener) *cli.Command {
+	d := scripted.Defaults()
+	return &cli.Command{
+		Name:  "scripted",
+		Usage: "serve a policy without a model, which knows the tasks' answers",
+		Description: "Serves the OpenAI chat completions protocol. Each rollout is drawn by its request's seed to be\n" +
+			"solved, or to end in one of the ways that models end. Everything it makes is marked policy:\n" +
+			"scripted, and is for demos, tests and load.\n\n" + exit.Help,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "tasks", Required: true, EnvVars: []string{"ORCHARD_SCRIPTED_TASKS"}, Usage: "`URI` of the task dataset to play"},
+			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8010", EnvVars: []string{"ORCHARD_SCRIPTED_LISTEN"}, Usage: "`ADDRESS` to serve on"},
+			&cli.Float64Flag{Name: "solve-rate", Value: d.SolveRate, EnvVars: []string{"ORCHARD_SCRIPTED_SOLVE_RATE"}, Usage: "`PROBABILITY` that a rollout hands in the gold patch"},
+			&cli.Float64Flag{Name: "throttle", EnvVars: []string{"ORCHARD_SCRIPTED_THROTTLE"}, Usage: "`SHARE` of requests answered 429, to try a client's patience"},
+			&cli.StringFlag{Name: "request-log", EnvVars: []string{"ORCHARD_SCRIPTED_REQUEST_LOG"}, Usage: "`FILE` to append every request to, as JSON lines"},
+		},
+		Action: func(c *cli.Context) error {
+			v, err := datasets.Open(c.Context, open, c.String("tasks"))
+			if err != nil {
+				return err
+			}
+			if kind := v.Manifest().Schema.Name; kind != "task" {
+				return exit.Inputf("--tasks %s: holds %s rows, not tasks", v.Location(), kind)
+			}
+			tasks, err := load(c.Context, v)
+			if err != nil {
+				return err
+			}
+			d.SolveRate, d.Throttle = c.Float64("solve-rate"), c.Float64("throttle")
+			if path := c.String("request-log"); path != "" {
+				log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+				if err != nil {
+					return exit.Configf("--request-log: %w", err)
+				}
+				defer log.Close()
+				d.Log = scripted.LogTo(log)
+			}
+			handler, err := scripted.New(tasks, d)
+			if err != nil {
+				return exit.With(exit.Config, err)
+			}
+			l, err := net.Listen("tcp", c.String("listen"))
+			if err != nil {
+				return exit.Configf("--listen: %w", err)
+			}
+			fmt.Fprintf(c.App.ErrWriter, "scripted policy for %d tasks on http://%s/v1, model %q\n", len(tasks), l.Addr(), scripted.Model)
+			return serve(c.Context, l, handler)
+		},
+	}
+}
+
+// serve answers until ctx is over, which is how it is meant to end.
+func serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	err := server.Shutdown(last)
+	if serr := <-done; !errors.Is(serr, http.ErrServerClosed) {
+		return serr
+	}
+	return err
+}

@@ -1,0 +1,10 @@
+// Package workflows holds the Argo Workflows YAML that users submit, embedded so that
+// `orchard run` runs the very same files on one machine. There is no code here.
+package workflows
+
+import "embed"
+
+// FS is templates/ (leaf templates that every pipeline shares) and pipelines/.
+//
+//go:embed templates pipelines
+var FS embed.FS
