@@ -1,7 +1,9 @@
 # Orchard. `make help` lists the targets.
 SHELL := bash
 GO ?= go
-
+# One setting for programs and tests, so that each package is compiled once. The agent
+# must be static: it runs in any image.
+export CGO_ENABLED ?= 0
 LDFLAGS := -s -w
 PKGS := ./...
 
@@ -9,17 +11,17 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' Makefile
 
 build: ## build the programs into bin/
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/orchard ./cmd/orchard-controller
-	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/orchard-agent
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
-demo: build ## run the main job on the tasks that come with it, without a model
-	bin/orchard run swe-sft -p out=demo/data --state-dir demo/state
+demo: ## run the main job on the tasks that come with it, without a model
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/orchard ./cmd/orchard-agent
+	bin/orchard run swe-sft -p rollouts=2 -p out=demo/data --state-dir demo/state
 
 test: ## run the tests
 	$(GO) test -timeout 20m $(PKGS)
 
 test-race: ## run the tests with the race detector
-	$(GO) test -race -timeout 30m $(PKGS)
+	CGO_ENABLED=1 $(GO) test -race -timeout 30m $(PKGS)
 
 lint: ## vet, staticcheck, formatting, and the rules of rules_test.go
 	$(GO) vet $(PKGS)

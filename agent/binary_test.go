@@ -23,7 +23,7 @@ var built = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	out := filepath.Join(dir, "orchard-agent")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "orchard/cmd/orchard-agent")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", out, "orchard/cmd/orchard-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
 		return "", errors.New(string(text))

@@ -30,7 +30,7 @@ var (
 // CheckName says what is wrong with the name of a dataset, or nil.
 func CheckName(name string) error {
 	if !namePattern.MatchString(name) || name == "blobs" {
-		return fmt.Errorf("dataset name %q: must be 1 to 100 letters, digits, dots, dashes or underscores, start with a letter or digit, and not be \"blobs\"", name)
+		return fmt.Errorf("the name %q must be 1 to 100 letters, digits, dots, dashes or underscores, start with a letter or digit, and not be \"blobs\"", name)
 	}
 	return nil
 }

@@ -88,9 +88,9 @@ func (p pipelineRun) start(env ...string) (killed bool) {
 		program = os.Args[0]
 	}
 	cmd := exec.CommandContext(p.t.Context(), program, "run", "swe-sft", "-p", "out=data", "-p", `filter=language == "go"`,
-		"-p", "limit=2", "-p", "rollouts=2", "-p", "workers=1", "--run-id", "crash")
+		"-p", "limit=1", "-p", "rollouts=2", "-p", "workers=1", "--run-id", "crash")
 	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), append(env, "HOME="+p.dir, "XDG_CACHE_HOME="+cacheDir, "XDG_STATE_HOME="+p.dir+"/state",
+	cmd.Env = append(os.Environ(), append(env, "HOME="+p.dir, "XDG_CACHE_HOME="+cacheHome, "XDG_STATE_HOME="+p.dir+"/state",
 		"ORCHARD_AGENT="+agentbin.Path(p.t), "KILL_COUNT="+filepath.Join(p.dir, "count"))...)
 	out, err := cmd.CombinedOutput()
 	var ended *exec.ExitError
@@ -174,7 +174,7 @@ func TestKilledAtAnyWrite(t *testing.T) {
 	}
 	every := 1
 	if os.Getenv("ORCHARD_SOAK") == "" {
-		every = max(1, writes/4) // the soak tries them all
+		every = max(1, writes/3) // the soak tries them all
 	}
 	for n := 1; n <= writes; n += every {
 		for _, when := range []string{"before", "after"} {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -14,12 +13,13 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"orchard/internal/sandbox/local"
 	"orchard/internal/sandbox/sandboxtest"
 	"orchard/internal/sandbox/sandboxtest/agentbin"
 )
 
-// cacheDir keeps the sandboxes' Go cache between test processes.
-var cacheDir = filepath.Join(os.TempDir(), fmt.Sprintf("orchard-test-cache-%d", os.Getuid()))
+// cacheHome is the user's own: the sandboxes' Go cache in it takes a minute to build.
+var cacheHome = filepath.Dir(local.DefaultCache())
 
 func TestMain(m *testing.M) {
 	testscript.Main(wrap{m}, map[string]func(){"orchard": func() {
@@ -39,7 +39,7 @@ func (w wrap) Run() int { return sandboxtest.Main(w.m) }
 func setup(t testing.TB, e *testscript.Env) {
 	e.Setenv("ORCHARD_AGENT", agentbin.Path(t))
 	e.Setenv("HOME", e.WorkDir)
-	e.Setenv("XDG_CACHE_HOME", cacheDir)
+	e.Setenv("XDG_CACHE_HOME", cacheHome)
 	e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 	e.Setenv("PATH", e.Getenv("PATH")+":"+os.Getenv("PATH"))
 }

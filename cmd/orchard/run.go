@@ -14,6 +14,7 @@ import (
 	"orchard/internal/pipeline"
 	"orchard/internal/pipeline/backing"
 	pipelines "orchard/internal/pipeline/command"
+	"orchard/internal/sandbox/local"
 	"orchard/jobs/report"
 	"orchard/jobs/scripted"
 
@@ -22,12 +23,8 @@ import (
 
 // back starts what a run's steps need and the environment does not name.
 func back(ctx context.Context, p pipelines.Plan) (env []string, stop func(), err error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = p.StateDir
-	}
 	o := backing.Options{
-		StateDir: filepath.Join(p.StateDir, "sandboxes"), CacheDir: filepath.Join(cache, "orchard"),
+		StateDir: filepath.Join(p.StateDir, "sandboxes"), CacheDir: local.DefaultCache(),
 		SandboxURL: os.Getenv("SANDBOX_BASE_URL"),
 		Say:        func(format string, a ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", a...) },
 	}

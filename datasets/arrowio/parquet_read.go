@@ -31,7 +31,7 @@ func ReadParquet(ctx context.Context, r io.ReaderAt, size int64) iter.Seq2[map[s
 			return err
 		})
 		if err != nil {
-			yield(nil, fmt.Errorf("parquet file: %w", err))
+			yield(nil, fmt.Errorf("the Parquet file cannot be read: %w", err))
 			return
 		}
 		defer rows.Release()
@@ -47,7 +47,7 @@ func ReadParquet(ctx context.Context, r io.ReaderAt, size int64) iter.Seq2[map[s
 				return ctx.Err()
 			})
 			if err != nil {
-				yield(nil, fmt.Errorf("parquet file: after row %d: %w", n, err))
+				yield(nil, fmt.Errorf("the Parquet file cannot be read to its end: after row %d: %w", n, err))
 				return
 			}
 			if batch == nil {
@@ -61,7 +61,7 @@ func ReadParquet(ctx context.Context, r io.ReaderAt, size int64) iter.Seq2[map[s
 					return err
 				})
 				if err != nil {
-					err = fmt.Errorf("parquet file: row %d: %w", n, err)
+					err = fmt.Errorf("the Parquet file cannot be read to its end: row %d: %w", n, err)
 				}
 				if !yield(row, err) || err != nil {
 					return

@@ -146,7 +146,7 @@ func TestParquetErrors(t *testing.T) {
 	file := parquetOf(t, []everything{{ID: "a"}, {ID: "b"}})
 	for _, bad := range [][]byte{nil, []byte("PAR1"), []byte("no parquet at all, really"), file[:len(file)/2], file[:len(file)-1], slices.Concat(file[:40], make([]byte, 200), file[240:])} {
 		_, err := collect(ReadParquet(t.Context(), bytes.NewReader(bad), int64(len(bad))))
-		if err == nil || !strings.Contains(err.Error(), "parquet file: ") {
+		if err == nil || !strings.Contains(err.Error(), "the Parquet file cannot be read") {
 			t.Errorf("a file of %d bytes: %v", len(bad), err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"orchard/internal/exit"
 )
@@ -99,7 +100,7 @@ func (g *git) stream(ctx context.Context, dir string, stdin io.Reader, stdout io
 	if !errors.As(err, &ended) {
 		return fmt.Errorf("run git %s: %w", args[0], err)
 	}
-	return &gitError{verb: args[0], words: lastLine(words.String()), err: err}
+	return &gitError{verb: args[0], words: readable(lastLine(words.String())), err: err}
 }
 
 // lastLine is the last thing that git said, which is why it stopped.
@@ -111,4 +112,15 @@ func lastLine(s string) string {
 		}
 	}
 	return lines[len(lines)-1]
+}
+
+// readable is what git said as a message can hold it: git repeats what it read, which
+// may be a binary file.
+func readable(s string) string {
+	for _, r := range s {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return shown(s)
+		}
+	}
+	return s
 }

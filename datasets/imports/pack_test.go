@@ -235,3 +235,16 @@ func TestLocate(t *testing.T) {
 		})
 	}
 }
+
+func TestReadable(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"not a repository: 'ä'":         "not a repository: 'ä'",
+		"Unsupported: \x00\x1b[31m\xff": `"Unsupported: \x00\x1b[31m\xff"`,
+		strings.Repeat("\a", 100):       `"` + strings.Repeat(`\a`, 57) + `..."`,
+	} {
+		if got := readable(in); got != want {
+			t.Errorf("%q becomes %s, want %s", in, got, want)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func readParquet(ctx context.Context, path string, visit Visit) error {
 	n := 0
 	for values, err := range arrowio.ReadParquet(ctx, f, info.Size()) {
 		if err != nil && ctx.Err() == nil {
-			return exit.Inputf("%s: the file cannot be read to its end: %w", path, err)
+			return exit.Inputf("%s: %w", path, err)
 		}
 		if err != nil {
 			return err

@@ -80,7 +80,7 @@ func TestParquet(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if _, err := seen(t, write(t, "cut.parquet", file.String()[:file.Len()-20])); err == nil || !strings.Contains(err.Error(), "cannot be read to its end") {
+	if _, err := seen(t, write(t, "cut.parquet", file.String()[:file.Len()-20])); err == nil || !strings.Contains(err.Error(), "cut.parquet: the Parquet file cannot be read") {
 		t.Errorf("a file cut off: %v", err)
 	}
 }

@@ -10,14 +10,15 @@
 // docs/grading.md says what code that runs in the same process as the tests can still
 // do. Trouble of ours is an error or a verdict without reward, never a 0.
 //
-// Where nothing can be said because no test ran, or because the test files could not
-// be placed, the tests run once more without the diff: when they run then, it was the
-// diff that kept them from it, and that is an answer.
+// Where nothing can be said because no test ran, because the test files could not be
+// placed, or because the sandbox ran out of memory, the tests run once more without the
+// diff: when they run then, it was the diff that kept them from it, and that is an answer.
 package grade
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -81,13 +82,20 @@ func (g *Grader) Grade(ctx context.Context, task record.Task, diff []byte) (reco
 }
 
 // Canary grades the task's own gold patch. Anything but Resolved means that a rollout
-// of this task would say nothing about the policy.
+// of this task would say nothing about the policy; an image that the task itself names
+// and that will never start is TaskInvalid.
 func (g *Grader) Canary(ctx context.Context, task record.Task) (record.Verdict, error) {
 	gold, err := g.text(ctx, task.GoldPatch)
 	if err != nil {
 		return record.Verdict{}, fmt.Errorf("gold patch of task %s: %w", task.TaskID, err)
 	}
-	return g.Grade(ctx, task, gold)
+	v, err := g.Grade(ctx, task, gold)
+	var refused *sandbox.Refused
+	if errors.As(err, &refused) && task.Image != "" {
+		return record.Verdict{Outcome: record.TaskInvalid, Reason: refused.Error(), Grader: Version, Parser: task.LogParser,
+			Dropped: []string{}, Tests: []record.TestResult{}}, nil
+	}
+	return v, err
 }
 
 // CacheKey names everything that a verdict on diff depends on: a verdict kept under it
@@ -123,6 +131,12 @@ func (g *Grader) find(ctx context.Context, task record.Task, diff []byte) (findi
 		return finding{outcome: record.EmptyPatch, reason: "the diff changes no file"}, nil
 	}
 	f, err := g.attempt(ctx, task, diff)
+	if sandbox.IsOutOfMemory(err) {
+		f, err = finding{
+			outcome: record.NoTestsRan, reason: "the sandbox ran out of memory", retry: true,
+			tests: required(task, parsers.Result{}),
+		}, nil
+	}
 	if err != nil || !f.retry {
 		return f, err
 	}

@@ -40,7 +40,7 @@ type Options struct {
 func New(name string, o Options) (Harness, error) {
 	i := slices.IndexFunc(protocols, func(p protocol) bool { return p.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no harness %q; there are %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("--harness: no harness %q; there are %s", name, strings.Join(Names(), ", "))
 	}
 	ps, err := loadPrompts(name, o.PromptFile)
 	if err != nil {

@@ -42,7 +42,7 @@ func (c *Canaries) Check(ctx context.Context, taskID string, grade func(context.
 	if !one.done {
 		v, err := grade(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("canary: grade the gold patch: %w", err)
+			return nil, classify(fmt.Errorf("canary: grade the gold patch: %w", err))
 		}
 		one.done, one.verdict = true, v
 	}

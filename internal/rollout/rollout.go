@@ -90,7 +90,7 @@ func (p *Player) Play(ctx context.Context, task record.Task, index int64, store 
 	diff, played, err := p.play(ctx, task, &row, meter, store)
 	row.Usage = usage(meter.Totals())
 	if err != nil {
-		return p.failed(ctx, row, diff, err, store)
+		return p.failed(ctx, task, row, diff, err, store)
 	}
 	if row.Trajectory.Diff, err = store.Keep(ctx, diff); err != nil {
 		return row, fmt.Errorf("keep the diff: %w", err)
@@ -164,11 +164,12 @@ func (p *Player) run(ctx context.Context, e harness.Episode) (t record.Trajector
 }
 
 // failed is the end of a unit that could not be played: a row for a task that cannot
-// be, an error for the rest, which names the diff as far as it had come.
-func (p *Player) failed(ctx context.Context, row record.Rollout, diff []byte, err error, store Store) (record.Rollout, error) {
+// be, an error for the rest, beside the row as far as it had come. A refused image is
+// the task's fault only when the task names it.
+func (p *Player) failed(ctx context.Context, task record.Task, row record.Rollout, diff []byte, err error, store Store) (record.Rollout, error) {
 	var invalid *workspace.TaskError
 	var refused *sandbox.Refused
-	if errors.As(err, &invalid) || errors.As(err, &refused) {
+	if errors.As(err, &invalid) || errors.As(err, &refused) && task.Image != "" {
 		row.Verdict = Invalid(err.Error())
 		row.Span.Ended = p.now()
 		return row, nil
@@ -186,10 +187,14 @@ func (p *Player) failed(ctx context.Context, row record.Rollout, diff []byte, er
 }
 
 // classify marks the errors after which no other unit can do better: a key or model
-// that the server refuses, a budget that is spent.
+// that the server refuses, a budget that is spent, a sandbox that no task asked for
+// (the default image, the flags' CPU and memory) and that will never start.
 func classify(err error) error {
 	var e *llm.Error
+	var refused *sandbox.Refused
 	switch {
+	case errors.As(err, &refused):
+		return exit.With(exit.Config, err)
 	case llm.Is(err, llm.OverBudget):
 		return exit.With(exit.Gone, err)
 	case errors.As(err, &e) && (e.Status == 401 || e.Status == 403 || e.Status == 404):

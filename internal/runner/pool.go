@@ -114,7 +114,7 @@ func (p *pool[Out]) do(u Unit) {
 		}
 		log.Warn().Err(err).Int("try", try).Msg("could not find out how the unit ends")
 		took := p.job.deps.Now().Sub(began)
-		evidence, err = p.trouble(u, evidence, err, took)
+		evidence, err = p.trouble(u, evidence, row, err, took)
 		if err != nil {
 			p.fail(u, err)
 			return
@@ -164,13 +164,13 @@ func (p *pool[Out]) finish(u Unit, f finished[Out], why error) {
 }
 
 // trouble stores the evidence of a try.
-func (p *pool[Out]) trouble(u Unit, n int, err error, took time.Duration) (next int, _ error) {
+func (p *pool[Out]) trouble(u Unit, n int, row Out, err error, took time.Duration) (next int, _ error) {
 	p.mu.Lock()
 	p.last = err
 	p.mu.Unlock()
 	return p.ledger.blame(p.work, u, n, attempt{
 		Unit: u.ID, Task: u.Task, Error: err.Error(), At: p.job.deps.Now().UTC(), DurMS: took.Milliseconds(),
-	})
+	}, row)
 }
 
 // unfinished gives a unit up for this process. When nothing but trouble comes, the

@@ -139,7 +139,9 @@ func TestRetryAndEvidence(t *testing.T) {
 	w := newWorld(t.TempDir(), 5)
 	w.src.Do = func(_ context.Context, u Unit, tools Tools) (record.Rollout, error) {
 		if u.ID == "u003" && tools.Attempt < 3 {
-			return record.Rollout{}, errors.New("sandbox is gone")
+			half := rollout(u)
+			half.Trajectory.ExitDetail = "half way"
+			return half, errors.New("sandbox is gone")
 		}
 		return rollout(u), nil
 	}
@@ -152,7 +154,7 @@ func TestRetryAndEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, _, err := objstore.ReadAll(t.Context(), store, "rollouts/units/"+r.Key+"/attempts/u003-2.json", 1<<20)
-	if err != nil || !strings.Contains(string(b), "sandbox is gone") {
+	if err != nil || !strings.Contains(string(b), "sandbox is gone") || !strings.Contains(string(b), "half way") {
 		t.Errorf("evidence: %s, %v", b, err)
 	}
 }

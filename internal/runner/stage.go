@@ -53,7 +53,8 @@ type Source[Out record.Row] struct {
 	// the unit's.
 	//
 	// A nil error finishes the unit with its row. Any other error means we could not
-	// find out: the unit is retried and otherwise stays unfinished. Exceptions: an error
+	// find out: the unit is retried and otherwise stays unfinished; the row, as far as it
+	// came, is kept as evidence when it has the unit's id. Exceptions: an error
 	// of Drop, and one marked exit.Input, finish the unit without a row (an Input error
 	// under the reason task_invalid); one marked exit.Config or exit.Gone ends the stage.
 	Do func(ctx context.Context, u Unit, t Tools) (Out, error)

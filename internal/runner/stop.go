@@ -69,8 +69,8 @@ func stopped(take context.Context) error {
 }
 
 // classify marks errors of stores and disks that nobody has marked: a full disk is not
-// worth trying again, a store that was away is, and a folder that cannot be written is
-// the machine's fault.
+// worth trying again, a store that was away is, and a folder that cannot be written or
+// made is the machine's fault.
 func classify(err error) error {
 	switch {
 	case err == nil || exit.Code(err) != exit.Bug:
@@ -79,7 +79,8 @@ func classify(err error) error {
 		return exit.With(exit.Gone, fmt.Errorf("the disk or store is full; finished work is kept, make room and run again: %w", err))
 	case errors.Is(err, objstore.ErrUnavailable):
 		return exit.With(exit.Retry, err)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS),
+		errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrNotExist):
 		return exit.With(exit.Config, err)
 	}
 	return err

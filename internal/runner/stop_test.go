@@ -197,6 +197,8 @@ func TestClassify(t *testing.T) {
 		{fmt.Errorf("x: %w", objstore.ErrUnavailable), exit.Retry},
 		{&fs.PathError{Op: "open", Path: "f", Err: syscall.EACCES}, exit.Config},
 		{&fs.PathError{Op: "open", Path: "f", Err: syscall.EROFS}, exit.Config},
+		{&fs.PathError{Op: "mkdir", Path: "f", Err: syscall.ENOTDIR}, exit.Config},
+		{&fs.PathError{Op: "mkdir", Path: "f", Err: syscall.ENOENT}, exit.Config},
 	} {
 		if got := exit.Code(classify(c.err)); got != c.code {
 			t.Errorf("%v: exit %d, want %d", c.err, got, c.code)

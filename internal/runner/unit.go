@@ -86,14 +86,8 @@ func (l ledger[Out]) save(ctx context.Context, u Unit, f finished[Out], detail s
 		if id := f.row.Key(); id != u.ID {
 			return false, exit.With(exit.Bug, fmt.Errorf("unit %s made a row with another id, %q", u.ID, id))
 		}
-		if o.Row, err = json.Marshal(f.row); err != nil {
-			return false, exit.With(exit.Bug, fmt.Errorf("unit %s: its row is no JSON: %w", u.ID, err))
-		}
-		if len(o.Row) > unitLimit-4096 {
-			if o.RowBlob, err = l.out.putBlob(ctx, objstore.Bytes(o.Row)); err != nil {
-				return false, fmt.Errorf("unit %s: store its row: %w", u.ID, err)
-			}
-			o.Row = nil
+		if o.Row, o.RowBlob, err = l.encode(ctx, u, f.row); err != nil {
+			return false, err
 		}
 	}
 	b, err := json.Marshal(o)
@@ -107,6 +101,20 @@ func (l ledger[Out]) save(ctx context.Context, u Unit, f finished[Out], detail s
 	return false, err
 }
 
+// encode is a row as JSON, or the blob that has it when it is over the limit.
+func (l ledger[Out]) encode(ctx context.Context, u Unit, row Out) (raw json.RawMessage, blob string, err error) {
+	if raw, err = json.Marshal(row); err != nil {
+		return nil, "", exit.With(exit.Bug, fmt.Errorf("unit %s: its row is no JSON: %w", u.ID, err))
+	}
+	if len(raw) <= unitLimit-4096 {
+		return raw, "", nil
+	}
+	if blob, err = l.out.putBlob(ctx, objstore.Bytes(raw)); err != nil {
+		return nil, "", fmt.Errorf("unit %s: store its row: %w", u.ID, err)
+	}
+	return nil, blob, nil
+}
+
 // attempt is the evidence of a try that could not find out, at
 // units/<key>/attempts/<unit>-<n>.json, n counted from 1 over all processes.
 type attempt struct {
@@ -115,6 +123,9 @@ type attempt struct {
 	Error string    `json:"error"`
 	At    time.Time `json:"at"`
 	DurMS int64     `json:"dur_ms"`
+	// The row as far as it came, as in unitObject; neither is set when there is none.
+	Row     json.RawMessage `json:"row,omitempty"`
+	RowBlob string          `json:"row_blob,omitempty"`
 }
 
 func (l ledger[Out]) attemptKey(u Unit, n int) string {
@@ -122,10 +133,15 @@ func (l ledger[Out]) attemptKey(u Unit, n int) string {
 }
 
 // blame stores the evidence of a try under the next free number from n on, and
-// returns the number after it.
-func (l ledger[Out]) blame(ctx context.Context, u Unit, n int, a attempt) (next int, err error) {
+// returns the number after it. The row is part of it when it has the unit's id.
+func (l ledger[Out]) blame(ctx context.Context, u Unit, n int, a attempt, row Out) (next int, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
+	if row.Key() == u.ID {
+		if a.Row, a.RowBlob, err = l.encode(ctx, u, row); err != nil {
+			return n, err
+		}
+	}
 	if len(a.Error) > 64<<10 {
 		a.Error = strings.ToValidUTF8(a.Error[:64<<10], "") + "…"
 	}

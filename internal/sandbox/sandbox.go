@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -105,4 +106,15 @@ func (e *Lost) Error() string { return fmt.Sprintf("sandbox %s is gone: %s", e.I
 func IsLost(err error) bool {
 	var l *Lost
 	return errors.As(err, &l)
+}
+
+// OutOfMemory is in the Reason of a sandbox that used more memory than its spec has; the
+// word is Kubernetes'.
+const OutOfMemory = "OOMKilled"
+
+// IsOutOfMemory reports whether err says that a sandbox ended for its own use of memory.
+// Unlike other losses, what ran in it is the likely cause.
+func IsOutOfMemory(err error) bool {
+	var l *Lost
+	return errors.As(err, &l) && strings.Contains(l.Reason, OutOfMemory)
 }

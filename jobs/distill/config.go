@@ -103,7 +103,7 @@ func (c Config) Validate() error {
 		bad("--rollouts: %d must be 1 to 10000", c.Rollouts)
 	}
 	if _, err := harness.New(c.Harness, harness.Options{PromptFile: c.PromptFile}); err != nil {
-		bad("--harness: %w", err)
+		errs = append(errs, err) // it names the flag
 	}
 	if c.Steps < 1 {
 		bad("--step-limit: %d must be at least 1", c.Steps)

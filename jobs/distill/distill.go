@@ -2,6 +2,7 @@ package distill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -137,6 +138,7 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 // units are the rollouts of every task, those of one task beside each other.
 func units(ctx context.Context, p *rollout.Player, n int, in []*datasets.Version) ([]runner.Unit, error) {
 	var list []runner.Unit
+	from := map[string]*datasets.Version{} // by task
 	for _, v := range in {
 		if kind := v.Manifest().Schema.Name; kind != "task" {
 			return nil, exit.Inputf("--in %s: holds %s rows, not tasks; `orchard import` makes a task dataset", v.Location(), kind)
@@ -145,6 +147,10 @@ func units(ctx context.Context, p *rollout.Player, n int, in []*datasets.Version
 			if err != nil {
 				return nil, err
 			}
+			if other, ok := from[task.TaskID]; ok {
+				return nil, exit.Inputf("--in %s: task %s: is in %s already; ids must be unique over all inputs", v.Location(), task.TaskID, other.Location())
+			}
+			from[task.TaskID] = v
 			task.Raw = "" // a rollout needs no more than the columns
 			for i := range int64(n) {
 				list = append(list, runner.Unit{ID: p.ID(task.TaskID, i), Task: fmt.Sprintf("%s #%d", task.TaskID, i), Work: unit{&task, i}})
@@ -188,5 +194,22 @@ func (c Config) player(d runner.Deps) (*rollout.Player, func(context.Context) er
 	p.Grader = func(store rollout.Store) rollout.Grader {
 		return &grade.Grader{Sandboxes: boxes, Spec: p.Spec, Keep: store.Keep, Blob: store.Blob, TestTimeout: c.TestTimeout, Now: now}
 	}
-	return p, client.Check, nil
+	return p, func(ctx context.Context) error {
+		if err := answers(client.Check(ctx)); err != nil {
+			return err
+		}
+		return boxes.Check(ctx)
+	}, nil
+}
+
+// answers marks why a model server cannot be used: it is away, or it is the wrong one.
+func answers(err error) error {
+	var e *llm.Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Class == llm.Unreachable || e.Class == llm.Transient:
+		return exit.With(exit.Retry, err)
+	}
+	return exit.With(exit.Config, err)
 }

@@ -2,11 +2,10 @@ package importer
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"orchard/internal/exit"
 )
 
 // unpacked is the built-in task sets that --in names, as folders on disk, since git
@@ -29,12 +28,12 @@ func unpack(cfg Config) (*unpacked, error) {
 		if u.root == "" {
 			var err error
 			if u.root, err = os.MkdirTemp("", "orchard-builtin-"); err != nil {
-				return nil, exit.With(exit.Gone, err)
+				return nil, fmt.Errorf("make a folder in TMPDIR: %w", err)
 			}
 		}
 		dir := filepath.Join(u.root, in)
 		if err := os.CopyFS(dir, set); err != nil {
-			return nil, exit.With(exit.Gone, errors.Join(err, u.remove()))
+			return nil, errors.Join(fmt.Errorf("unpack the built-in task set %s: %w", in, err), u.remove())
 		}
 		u.ins = append(u.ins, dir)
 	}

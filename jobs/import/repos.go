@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -100,7 +101,7 @@ func pack(ctx context.Context, tasks []imports.Parsed, where map[string]place, w
 func packGroup(ctx context.Context, p place, group []int, tasks []imports.Parsed, results []packed, put func(context.Context, objstore.Body) (string, error)) (err error) {
 	folder, err := os.MkdirTemp("", "orchard-import-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("make a folder in TMPDIR: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	source, err := imports.OpenSource(ctx, p.kind, p.path, folder)

@@ -1,97 +1,166 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
+
+	"orchard/datasets/record"
 )
 
-// bar is one bar of a chart.
+// The charts are numbers only; page/report.html draws them. Lengths are percentages.
+
+// bar is a line of a bar chart.
 type bar struct {
-	label string
-	value float64
-	text  string // beside the bar
-	class string // of the colour
+	Label, Text string  // before and after the bar
+	Class       string  // of the colour
+	Length      float64 // of the bar
+	Lo, Hi      float64 // an interval drawn over it; none when Hi is 0
+	value       float64
 }
 
-// bars draws horizontal bars as SVG that takes its colours and fonts from the page.
-// Labels may come from a task set, so they are escaped.
-func bars(list []bar) template.HTML {
-	const height, gap, left, width = 18, 6, 190, 640
+// relative makes the longest bar fill the chart.
+func relative(list []bar) []bar {
 	most := 0.0
 	for _, b := range list {
 		most = math.Max(most, b.value)
 	}
-	var s strings.Builder
-	fmt.Fprintf(&s, `<svg viewBox="0 0 %d %d" role="img">`, width, len(list)*(height+gap))
-	for i, b := range list {
-		y, w := i*(height+gap), 0.0
+	for i := range list {
 		if most > 0 {
-			w = b.value / most * (width - left - 110)
+			list[i].Length = 100 * list[i].value / most
 		}
-		fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="end">%s</text>`, left-8, y+13, template.HTMLEscapeString(clip(b.label, 28)))
-		fmt.Fprintf(&s, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d" rx="2"><title>%s</title></rect>`,
-			b.class, left, y, math.Max(w, 1), height, template.HTMLEscapeString(b.label+": "+b.text))
-		fmt.Fprintf(&s, `<text x="%.1f" y="%d">%s</text>`, left+w+6, y+13, template.HTMLEscapeString(b.text))
 	}
-	s.WriteString("</svg>")
-	return template.HTML(s.String())
+	return list
 }
 
-// histogram draws the distribution of values in at most 16 equal bins.
-func histogram(values []int64, unit string) template.HTML {
-	if len(values) == 0 {
-		return template.HTML("<p class=none>not known</p>")
-	}
-	const width, height, floor, most = 640, 170, 140, 16
-	lo, hi := slices.Min(values), slices.Max(values)
-	size := max(1, int64(math.Ceil(float64(hi-lo+1)/most)))
-	n := int((hi-lo)/size) + 1
-	counts := make([]int, n)
-	for _, v := range values {
-		counts[(v-lo)/size]++
-	}
-	top := slices.Max(counts)
-	step := float64(width) / float64(n)
-	var s strings.Builder
-	fmt.Fprintf(&s, `<svg viewBox="0 0 %d %d" role="img">`, width, height)
-	for i, c := range counts {
-		h := float64(c) / float64(top) * (floor - 18)
-		from := lo + int64(i)*size
-		label := fmt.Sprint(from)
-		if size > 1 {
-			label = fmt.Sprintf("%d–%d", from, from+size-1)
-		}
-		x := float64(i) * step
-		fmt.Fprintf(&s, `<rect class="plain" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2"><title>%s %s: %d</title></rect>`,
-			x+1, floor-h, step-2, h, label, unit, c)
-		if c > 0 {
-			fmt.Fprintf(&s, `<text class="small" x="%.1f" y="%.1f" text-anchor="middle">%d</text>`, x+step/2, floor-h-4, c)
-		}
-		if n <= 8 || i%2 == 0 {
-			fmt.Fprintf(&s, `<text class="small" x="%.1f" y="%d" text-anchor="middle">%s</text>`, x+step/2, floor+16, short(from))
-		}
-	}
-	fmt.Fprintf(&s, `<text class="small" x="%d" y="%d" text-anchor="end">%s</text></svg>`, width, height, unit)
-	return template.HTML(s.String())
+// histogram is the distribution of a number over rollouts, stacked by what they were worth.
+type histogram struct {
+	Bins []bin
+	Note string // median and the like
 }
 
-// short writes 12345 as 12k.
-func short(n int64) string {
+type bin struct {
+	Label string // below it
+	Title string // in full
+	Count int64
+	Top   float64 // where the highest part begins
+	Parts []part  // from the bottom up
+}
+
+// part is a stretch of a bin, from the top.
+type part struct {
+	Class     string
+	Y, Height float64
+}
+
+// classes is the order of the parts.
+var classes = []string{"good", "some", "bad", "none"}
+
+// class is the colour of an outcome.
+func class(o record.Outcome) string {
 	switch {
-	case n >= 10_000_000:
-		return fmt.Sprintf("%dM", n/1_000_000)
-	case n >= 10_000:
-		return fmt.Sprintf("%dk", n/1000)
+	case o == record.Resolved:
+		return "good"
+	case o == record.Partial:
+		return "some"
+	case o.Reward() == nil:
+		return "none"
 	}
-	return fmt.Sprint(n)
+	return "bad"
 }
 
-func clip(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
+// spread puts values into about a dozen bins of a round width. A few values far above
+// the rest would leave nearly all bins empty, so what lies beyond the 95th percentile
+// may share one bin without an end.
+func spread(values []measure, unit string) histogram {
+	if len(values) == 0 {
+		return histogram{}
 	}
-	return s
+	values = slices.Clone(values)
+	slices.SortFunc(values, func(a, b measure) int { return cmp.Compare(a.value, b.value) })
+	at := func(q float64) int64 { return values[max(0, int(math.Ceil(q*float64(len(values))))-1)].value }
+	lowest, usual, highest := values[0].value, at(.95), at(1)
+	width := roundUp(float64(usual-lowest+1) / 12)
+	from := lowest / width * width
+	n := int((usual-from)/width) + 1
+	end := from + int64(n)*width
+	bins := make([]bin, n)
+	for i := range bins {
+		a := from + int64(i)*width
+		bins[i].Label = short(a)
+		bins[i].Title = fmt.Sprintf("%d to %d %s", a, a+width-1, unit)
+		if width == 1 {
+			bins[i].Title = fmt.Sprintf("%d %s", a, unit)
+		}
+	}
+	if highest >= end {
+		bins = append(bins, bin{Label: short(end) + "+", Title: fmt.Sprintf("%d %s or more", end, unit)})
+	}
+	counts := make([]map[string]int64, len(bins))
+	var top int64
+	for _, v := range values {
+		i := min(len(bins)-1, int((v.value-from)/width))
+		if counts[i] == nil {
+			counts[i] = map[string]int64{}
+		}
+		counts[i][class(v.outcome)]++
+		bins[i].Count++
+		top = max(top, bins[i].Count)
+	}
+	for i := range bins {
+		bins[i].stack(counts[i], top)
+	}
+	return histogram{Bins: bins, Note: fmt.Sprintf("median %s · 90 %% up to %s · most %s", short(at(.5)), short(at(.9)), short(highest))}
+}
+
+// stack lays the parts of a bin upon one another; top is the count of the highest bin.
+func (b *bin) stack(counts map[string]int64, top int64) {
+	b.Top = 100
+	for _, c := range classes {
+		if n := counts[c]; n > 0 {
+			h := 100 * float64(n) / float64(top)
+			b.Top = math.Max(0, b.Top-h)
+			b.Parts = append(b.Parts, part{Class: c, Y: b.Top, Height: h})
+		}
+	}
+}
+
+// roundUp is the least of 1, 2, 5, 10, 20, … that is not below x.
+func roundUp(x float64) int64 {
+	for unit := int64(1); ; unit *= 10 {
+		for _, n := range []int64{1, 2, 5} {
+			if float64(n*unit) >= x {
+				return n * unit
+			}
+		}
+	}
+}
+
+// short writes 12345 as 12.3k: three digits are enough for a chart.
+func short(n int64) string {
+	f, unit := float64(n), ""
+	switch {
+	case n < 10_000:
+		return fmt.Sprint(n)
+	case n < 999_500:
+		f, unit = f/1e3, "k"
+	case n < 999_500_000:
+		f, unit = f/1e6, "M"
+	default:
+		f, unit = f/1e9, "G"
+	}
+	digits := 0
+	switch {
+	case f < 9.995:
+		digits = 2
+	case f < 99.95:
+		digits = 1
+	}
+	s := fmt.Sprintf("%.*f", digits, f)
+	if digits > 0 {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s + unit
 }

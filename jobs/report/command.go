@@ -2,15 +2,9 @@ package report
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"mime"
-	"net"
-	"net/http"
-	"path"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -32,13 +26,17 @@ func Command(d runner.Deps) *cli.Command {
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
 		Action: func(ctx *cli.Context) error {
+			if ctx.Args().Present() {
+				return exit.Configf("report: unexpected argument %q; datasets are given with --in, and a report is served with `orchard report serve`", ctx.Args().First())
+			}
 			_, err := Run(ctx.Context, c, d)
 			return err
 		},
 		Subcommands: []*cli.Command{{
 			Name: "serve", Usage: "serve a report to a browser on this machine", ArgsUsage: "REPORT",
-			Description: "REPORT is the report's dataset, such as orchard-data/report.\n\n" + exit.Help,
-			Flags:       []cli.Flag{&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "`ADDRESS` to serve on; port 0 is a free one"}},
+			Description:  "REPORT is the report's dataset, such as orchard-data/report.\n\n" + exit.Help,
+			OnUsageError: runner.UsageError,
+			Flags:        []cli.Flag{&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "`ADDRESS` to serve on; port 0 is a free one"}},
 			Action: func(ctx *cli.Context) error {
 				if ctx.NArg() != 1 {
 					return exit.Configf("report serve: give one report dataset, such as orchard-data/report")
@@ -76,59 +74,8 @@ func Print(ctx context.Context, w io.Writer, open datasets.Opener, uri string) (
 	}
 	text, _, err := objstore.ReadAll(ctx, store, prefix+"report.txt", 1<<20)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("table of report %s: %w", uri, err)
 	}
 	_, err = w.Write(text)
 	return strings.TrimSuffix(store.String(), "/") + "/" + prefix + "report.html", err
-}
-
-// serve answers requests for one report's files until ctx is over.
-func serve(ctx context.Context, stderr io.Writer, open datasets.Opener, uri, listen string) error {
-	store, prefix, err := files(ctx, open, uri)
-	if err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", listen)
-	if err != nil {
-		return exit.Configf("--listen: %w", err)
-	}
-	server := &http.Server{Handler: handler(store, prefix), ReadHeaderTimeout: 10 * time.Second}
-	fmt.Fprintf(stderr, "report on http://%s/ (Ctrl-C ends it)\n", l.Addr())
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	server.Close()
-	<-done
-	return nil
-}
-
-// handler serves the files below prefix, and nothing else of the store.
-func handler(store objstore.Store, prefix string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
-		if name == "" {
-			name = "report.html"
-		}
-		if strings.Contains(name, "/") {
-			http.NotFound(w, r)
-			return
-		}
-		body, _, err := store.Open(r.Context(), prefix+name, 0, -1)
-		if errors.Is(err, objstore.ErrNotFound) {
-			http.NotFound(w, r)
-			return
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		defer body.Close()
-		w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = io.Copy(w, body) // the browser may go away
-	})
 }

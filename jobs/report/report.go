@@ -12,7 +12,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -25,10 +24,7 @@ import (
 )
 
 // Version goes up whenever the rows or files for the same inputs change.
-const Version = 1
-
-// batchBytes is when a script file of trajectories is full.
-const batchBytes = 2 << 20
+const Version = 2
 
 // Config is the stage's settings.
 type Config struct {
@@ -59,43 +55,42 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 		return runner.Failed(c.Config, "report", err)
 	}
 	stage := runner.Stage{Name: "report", Version: Version, Settings: map[string]string{"title": c.Title}}
-	table := &bytes.Buffer{}
 	res, err := runner.Batch(ctx, c.Config, d, stage, func(ctx context.Context, p *runner.Pass[record.TaskReport]) error {
-		return build(ctx, c, p, table)
+		return build(ctx, c, p)
 	})
-	if err != nil {
+	if err != nil || res.URI == "" {
 		return res, err
 	}
+	// Read back, so that a run that finds the report there says the same.
 	out := d.Stdout
 	if out == nil {
 		out = os.Stdout
 	}
-	_, err = io.Copy(out, table)
+	page, err := Print(ctx, out, opener(d), res.URI)
+	if err == nil {
+		_, err = fmt.Fprintf(out, "page  %s\n", page)
+	}
 	return res, err
 }
 
-func build(ctx context.Context, c Config, p *runner.Pass[record.TaskReport], table io.Writer) error {
+func build(ctx context.Context, c Config, p *runner.Pass[record.TaskReport]) error {
 	s := NewSummary()
 	in, err := sortInputs(p.Inputs, s)
 	if err != nil {
 		return err
 	}
-	var samples []trajectory
-	seen := map[record.Outcome]bool{}
-	files := &scripts{put: func(name string, b []byte) error {
+	put := func(name string, b []byte) error {
 		_, err := p.PutFile(ctx, name, objstore.Bytes(b))
 		return err
-	}}
+	}
+	files, inPage := &scripts{put: put}, &samples{}
 	for row, err := range datasets.Rows[record.Rollout](ctx, in) {
 		if err != nil {
 			return err
 		}
 		s.Add(row)
 		t := view(row)
-		if !seen[t.Outcome] {
-			seen[t.Outcome] = true
-			samples = append(samples, t)
-		}
+		inPage.add(t)
 		if err := files.add(t); err != nil {
 			return err
 		}
@@ -103,18 +98,17 @@ func build(ctx context.Context, c Config, p *runner.Pass[record.TaskReport], tab
 	if err := files.close(); err != nil {
 		return err
 	}
-	var html bytes.Buffer
-	if err := writePage(&html, c.Title, s, samples); err != nil {
+	var html, text bytes.Buffer
+	if err := writePage(&html, c.Title, s, inPage.list()); err != nil {
 		return fmt.Errorf("report page: %w", err)
 	}
-	if _, err := p.PutFile(ctx, "report.html", objstore.Bytes(html.Bytes())); err != nil {
+	if err := put("report.html", html.Bytes()); err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	if err := s.WriteTable(io.MultiWriter(&text, table)); err != nil {
+	if err := s.WriteTable(&text); err != nil {
 		return err
 	}
-	if _, err := p.PutFile(ctx, "report.txt", objstore.Bytes(text.Bytes())); err != nil {
+	if err := put("report.txt", text.Bytes()); err != nil {
 		return err
 	}
 	for _, t := range s.Tasks() { // a row in is a task that was rolled out
@@ -133,7 +127,9 @@ func sortInputs(inputs []*datasets.Version, s *Summary) (rollouts *datasets.Vers
 	for _, in := range inputs {
 		m := in.Manifest()
 		switch kind := m.Schema.Name; {
-		case kind == "rollout" && rollouts == nil:
+		case kind == "rollout" && rollouts != nil:
+			return nil, exit.Inputf("--in %s: a second rollout dataset beside %s; make a report of each", in.Location(), rollouts.Location())
+		case kind == "rollout":
 			rollouts = in
 			s.Missing = m.Dropped[runner.ReasonInfra]
 		case kind == "task":
@@ -141,61 +137,11 @@ func sortInputs(inputs []*datasets.Version, s *Summary) (rollouts *datasets.Vers
 		case kind == "sft":
 			s.SFTRows = max(s.SFTRows, 0) + m.Rows
 		default:
-			return nil, exit.Configf("--in %s: holds %s rows; a report is made of one rollout dataset, and optionally of the task and SFT datasets around it", in.Location(), kind)
+			return nil, exit.Inputf("--in %s: holds %s rows; a report is made of one rollout dataset, and of the task and SFT datasets around it", in.Location(), kind)
 		}
 	}
 	if rollouts == nil {
-		return nil, exit.Configf("--in: give a rollout dataset, such as distill writes")
+		return nil, exit.Inputf("--in: none holds rollouts; give a rollout dataset, such as `orchard distill` makes")
 	}
 	return rollouts, nil
-}
-
-// scripts writes trajectories into files of about batchBytes, and an index of all.
-type scripts struct {
-	put   func(name string, b []byte) error
-	batch []trajectory
-	bytes int
-	files int
-	index [][]any
-}
-
-func (s *scripts) name() string { return fmt.Sprintf("trajectories-%05d.js", s.files) }
-
-func (s *scripts) add(t trajectory) error {
-	s.index = append(s.index, []any{t.ID, t.Task, t.Index, t.Outcome, t.Exit, t.Steps, s.name()})
-	s.batch = append(s.batch, t)
-	s.bytes += t.size()
-	if s.bytes < batchBytes {
-		return nil
-	}
-	return s.flush()
-}
-
-func (s *scripts) flush() error {
-	if len(s.batch) == 0 {
-		return nil
-	}
-	b, err := script("add", s.batch)
-	if err != nil {
-		return err
-	}
-	if err := s.put(s.name(), b); err != nil {
-		return err
-	}
-	s.files, s.batch, s.bytes = s.files+1, nil, 0
-	return nil
-}
-
-func (s *scripts) close() error {
-	if err := s.flush(); err != nil {
-		return err
-	}
-	if s.index == nil {
-		s.index = [][]any{}
-	}
-	b, err := script("index", s.index)
-	if err != nil {
-		return err
-	}
-	return s.put("index.js", b)
 }

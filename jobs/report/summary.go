@@ -3,11 +3,9 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"orchard/datasets/record"
 )
@@ -17,36 +15,70 @@ import (
 type Summary struct {
 	TasksIn  int64 // of the task dataset; 0 when it was not given
 	SFTRows  int64 // of the SFT dataset; -1 when it was not given
-	Rollouts int64
 	Missing  int64 // rollouts that the version dropped because we could not find out
+	Rollouts int64
+	Known    int64 // rollouts with a reward
+	Resolved int64 // of Known
 	Outcomes map[record.Outcome]int64
 	Exits    map[string]int64 // trajectory exit statuses
-	Policies map[string]bool
-	Harness  map[string]bool
-	Steps    []int64 // of each rollout
-	Tokens   []int64 // of each rollout whose server counted
+	Steps    []measure        // of each rollout
+	Tokens   []measure        // of each rollout whose server counted
 	Usage    record.Usage
 
-	tasks map[string]*record.TaskReport
+	tasks  map[string]*record.TaskReport
+	groups map[string]map[string]*rate // by dimension and value
 }
+
+// measure is a number of one rollout.
+type measure struct {
+	value   int64
+	outcome record.Outcome
+}
+
+// rate is how many of the rollouts that have a reward are resolved.
+type rate struct{ rollouts, known, resolved int64 }
+
+// dimensions is what rollouts are grouped by, in the order of the page.
+var dimensions = []string{"policy", "harness", "source", "language"}
 
 // NewSummary is an empty summary.
 func NewSummary() *Summary {
-	return &Summary{
+	s := &Summary{
 		SFTRows: -1, Outcomes: map[record.Outcome]int64{}, Exits: map[string]int64{},
-		Policies: map[string]bool{}, Harness: map[string]bool{}, tasks: map[string]*record.TaskReport{},
+		tasks: map[string]*record.TaskReport{}, groups: map[string]map[string]*rate{},
 	}
+	for _, d := range dimensions {
+		s.groups[d] = map[string]*rate{}
+	}
+	return s
 }
 
 // Add counts one rollout.
 func (s *Summary) Add(r record.Rollout) {
+	var known, resolved int64
+	if r.Verdict.Reward != nil {
+		known = 1
+		if r.Verdict.Outcome == record.Resolved {
+			resolved = 1
+		}
+	}
+	steps := int64(len(r.Trajectory.Steps))
 	s.Rollouts++
+	s.Known += known
+	s.Resolved += resolved
 	s.Outcomes[r.Verdict.Outcome]++
 	s.Exits[r.Trajectory.ExitStatus]++
-	s.Policies[r.Policy] = true
-	s.Harness[r.Harness] = true
-	s.Steps = append(s.Steps, int64(len(r.Trajectory.Steps)))
+	s.Steps = append(s.Steps, measure{steps, r.Verdict.Outcome})
 	s.Usage = s.Usage.Add(r.Usage)
+	for i, value := range []string{r.Policy, r.Harness, r.Source, r.Language} {
+		g := s.groups[dimensions[i]]
+		if g[value] == nil {
+			g[value] = &rate{}
+		}
+		g[value].rollouts++
+		g[value].known += known
+		g[value].resolved += resolved
+	}
 
 	t := s.tasks[r.TaskID]
 	if t == nil {
@@ -54,30 +86,36 @@ func (s *Summary) Add(r record.Rollout) {
 		s.tasks[r.TaskID] = t
 	}
 	t.Rollouts++
-	if r.Verdict.Reward != nil {
-		t.Known++
-	}
-	if r.Verdict.Outcome == record.Resolved {
-		t.Resolved++
-	}
+	t.Known += known
+	t.Resolved += resolved
 	t.Outcomes = count(t.Outcomes, r.Verdict.Outcome)
-	t.Steps += int64(len(r.Trajectory.Steps))
-	t.TotalMS += r.Span.Ended.Sub(r.Span.Started).Milliseconds()
-	if p, c := r.Usage.PromptTokens, r.Usage.CompletionTokens; p != nil && c != nil {
-		s.Tokens = append(s.Tokens, *p+*c)
-		n := *p + *c
-		if t.Tokens != nil {
-			n += *t.Tokens
-		}
-		t.Tokens = &n
+	t.Steps += steps
+	t.TotalMS += max(0, r.Span.Ended.Sub(r.Span.Started).Milliseconds())
+	if n := tokens(r.Usage); n != nil {
+		s.Tokens = append(s.Tokens, measure{*n, r.Verdict.Outcome})
 	}
-	if r.Usage.CostUSD != nil {
-		usd := *r.Usage.CostUSD
-		if t.CostUSD != nil {
-			usd += *t.CostUSD
-		}
-		t.CostUSD = &usd
+	t.Tokens = sum(t.Tokens, tokens(r.Usage))
+	t.CostUSD = sum(t.CostUSD, r.Usage.CostUSD)
+}
+
+// tokens is prompt and completion together; nil when the server did not count both.
+func tokens(u record.Usage) *int64 {
+	if u.PromptTokens == nil || u.CompletionTokens == nil {
+		return nil
 	}
+	return sum(u.PromptTokens, u.CompletionTokens)
+}
+
+// sum leaves a and b as they are; nil is not known.
+func sum[T int64 | float64](a, b *T) *T {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	n := *a + *b
+	return &n
 }
 
 func count(list []record.OutcomeCount, o record.Outcome) []record.OutcomeCount {
@@ -88,10 +126,25 @@ func count(list []record.OutcomeCount, o record.Outcome) []record.OutcomeCount {
 		}
 	}
 	list = append(list, record.OutcomeCount{Outcome: o, Count: 1})
-	slices.SortFunc(list, func(a, b record.OutcomeCount) int {
-		return cmp.Compare(slices.Index(record.Outcomes, a.Outcome), slices.Index(record.Outcomes, b.Outcome))
-	})
+	slices.SortFunc(list, func(a, b record.OutcomeCount) int { return byOutcome(a.Outcome, b.Outcome) })
 	return list
+}
+
+// byOutcome is the order of record.Outcomes; one that is not among them, of a newer
+// dataset, comes last.
+func byOutcome(a, b record.Outcome) int {
+	place := func(o record.Outcome) int {
+		if i := slices.Index(record.Outcomes, o); i >= 0 {
+			return i
+		}
+		return len(record.Outcomes)
+	}
+	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+}
+
+// occurred is the outcomes that there are, in the order of reports.
+func (s *Summary) occurred() []record.Outcome {
+	return slices.SortedFunc(maps.Keys(s.Outcomes), byOutcome)
 }
 
 // Tasks are the rows of the report, by task id.
@@ -104,31 +157,28 @@ func (s *Summary) Tasks() []record.TaskReport {
 	return rows
 }
 
-// Known is how many rollouts have a reward, Resolved how many of them have 1.
-func (s *Summary) Known() (known, resolved int64) {
-	for o, n := range s.Outcomes {
-		if o.Reward() != nil {
-			known += n
-		}
-	}
-	return known, s.Outcomes[record.Resolved]
-}
-
-// SolvedTasks is how many tasks have a resolved rollout.
-func (s *Summary) SolvedTasks() (n int) {
+// split is how many tasks are resolved by all of their rollouts that have a reward, by
+// some, by none, and how many have no such rollout.
+func (s *Summary) split() (always, sometimes, never, unknown int64) {
 	for _, t := range s.tasks {
-		if t.Resolved > 0 {
-			n++
+		switch {
+		case t.Known == 0:
+			unknown++
+		case t.Resolved == t.Known:
+			always++
+		case t.Resolved > 0:
+			sometimes++
+		default:
+			never++
 		}
 	}
-	return n
+	return always, sometimes, never, unknown
 }
 
 // Unknown is the share of all rollouts of which we could not find out what they are worth.
 func (s *Summary) Unknown() float64 {
-	known, _ := s.Known()
 	if all := s.Rollouts + s.Missing; all > 0 {
-		return float64(all-known) / float64(all)
+		return float64(all-s.Known) / float64(all)
 	}
 	return 0
 }
@@ -146,58 +196,19 @@ func wilson(k, n int64) (lo, hi float64) {
 	return math.Max(0, centre-half), math.Min(1, centre+half)
 }
 
-// Headline is the resolve rate in a sentence; it is not given where too much is unknown.
+// Headline is the resolve rate in a sentence, with a warning where much is unknown.
 func (s *Summary) Headline() string {
-	known, resolved := s.Known()
-	if known == 0 {
+	if s.Rollouts == 0 {
+		return "no rollouts"
+	}
+	if s.Known == 0 {
 		return "no rollout has a reward"
 	}
-	lo, hi := wilson(resolved, known)
+	lo, hi := wilson(s.Resolved, s.Known)
 	text := fmt.Sprintf("%d of %d rollouts resolved: %.1f %% (95 %% interval %.1f to %.1f)",
-		resolved, known, 100*float64(resolved)/float64(known), 100*lo, 100*hi)
+		s.Resolved, s.Known, 100*float64(s.Resolved)/float64(s.Known), 100*lo, 100*hi)
 	if u := s.Unknown(); u > 0.02 {
 		text += fmt.Sprintf("; beware: %.1f %% of all rollouts have no reward", 100*u)
 	}
 	return text
-}
-
-// WriteTable writes the funnel and the outcomes for a terminal.
-func (s *Summary) WriteTable(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	if s.TasksIn > 0 {
-		fmt.Fprintf(tw, "tasks\t%d\t\n", s.TasksIn)
-	}
-	fmt.Fprintf(tw, "rollouts\t%d\t%d tasks, %d solved at least once\n", s.Rollouts, len(s.tasks), s.SolvedTasks())
-	for _, o := range record.Outcomes {
-		if n := s.Outcomes[o]; n > 0 {
-			fmt.Fprintf(tw, "  %s\t%d\t%s\n", o, n, reward(o))
-		}
-	}
-	if s.Missing > 0 {
-		fmt.Fprintf(tw, "  (not finished)\t%d\tno reward, left out of the version\n", s.Missing)
-	}
-	if s.SFTRows >= 0 {
-		fmt.Fprintf(tw, "SFT rows\t%d\t\n", s.SFTRows)
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "%s; policy %s, harness %s\n", s.Headline(), names(s.Policies), names(s.Harness))
-	return err
-}
-
-func reward(o record.Outcome) string {
-	if r := o.Reward(); r != nil {
-		return fmt.Sprintf("reward %g", *r)
-	}
-	return "no reward"
-}
-
-func names(set map[string]bool) string {
-	var list []string
-	for n := range set {
-		list = append(list, n)
-	}
-	slices.Sort(list)
-	return strings.Join(list, ", ")
 }

@@ -3,27 +3,10 @@ package report
 import (
 	"bytes"
 	"math"
-	"strings"
 	"testing"
-	"time"
 
 	"orchard/datasets/record"
 )
-
-func rollout(task string, index int64, o record.Outcome) record.Rollout {
-	n := int64(100)
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	return record.Rollout{
-		RolloutID: task + string(rune('0'+index)), TaskID: task, Language: "go", Policy: "scripted", Harness: "mini-swe-v2", Index: index,
-		Trajectory: record.Trajectory{
-			ExitStatus: record.ExitSubmitted, Steps: make([]record.Step, 3), Diff: record.Text{Value: "+x</script><b>"},
-			Messages: []record.Message{{Role: "assistant", Content: "</script><script>alert(1)</script>", Step: 0, Kept: true}},
-		},
-		Verdict: record.Verdict{Outcome: o, Reward: o.Reward()},
-		Usage:   record.Usage{ModelCalls: 3, PromptTokens: &n, CompletionTokens: &n},
-		Span:    record.Span{Started: start, Ended: start.Add(2 * time.Second)},
-	}
-}
 
 func example() *Summary {
 	s := NewSummary()
@@ -40,12 +23,12 @@ func TestTableSaysWhatIsUnknown(t *testing.T) {
 	if err := example().WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
-	want := `tasks           3  
-rollouts        4  2 tasks, 2 solved at least once
+	want := `tasks           3
+rollouts        4  of 2 tasks: 1 always resolved, 1 sometimes
   resolved      2  reward 1
   unresolved    1  reward 0
   task_invalid  1  no reward
-SFT rows        2  
+SFT rows        2
 2 of 3 rollouts resolved: 66.7 % (95 % interval 20.8 to 93.9); beware: 25.0 % of all rollouts have no reward; policy scripted, harness mini-swe-v2
 `
 	if b.String() != want {
@@ -78,43 +61,27 @@ func TestTasksAddUp(t *testing.T) {
 	}
 }
 
-// What a policy writes is data in the page, not markup.
-func TestPageEscapesWhatSandboxesSay(t *testing.T) {
+// A dataset of a newer program may hold outcomes that this one does not know.
+func TestUnknownOutcomesCountAsUnknown(t *testing.T) {
 	t.Parallel()
 	s := example()
-	evil := rollout(`<img src=x onerror=alert(2)>`, 9, record.Partial)
-	s.Add(evil)
-	var b bytes.Buffer
-	if err := writePage(&b, "Rollouts", s, []trajectory{view(evil)}); err != nil {
-		t.Fatal(err)
+	s.Missing = 1
+	s.Add(rollout("tc", 0, "rewritten"))
+	if s.Known != 3 || s.Rollouts != 5 || s.Unknown() != .5 {
+		t.Errorf("%d of %d known, %g unknown", s.Known, s.Rollouts, s.Unknown())
 	}
-	html := b.String()
-	for _, bad := range []string{"</script><script>alert", "<img src=x"} {
-		if strings.Contains(html, bad) {
-			t.Errorf("the page holds %q as markup", bad)
-		}
+	if o := s.occurred(); len(o) != 4 || o[3] != "rewritten" {
+		t.Errorf("outcomes %v", o)
 	}
-	js, err := script("add", []trajectory{view(evil)})
-	if err != nil || bytes.Contains(js, []byte("</script>")) {
-		t.Errorf("script file %s, %v", js, err)
+	if always, sometimes, never, unknown := s.split(); always != 1 || sometimes != 1 || never != 0 || unknown != 1 {
+		t.Errorf("split %d %d %d %d", always, sometimes, never, unknown)
 	}
 }
 
-func TestScriptsSplitByBytes(t *testing.T) {
+func TestSumsLeaveTheirPartsAlone(t *testing.T) {
 	t.Parallel()
-	files := map[string]int{}
-	s := &scripts{put: func(name string, b []byte) error { files[name] = len(b); return nil }}
-	big := view(rollout("t", 1, record.Resolved))
-	big.Diff = strings.Repeat("x", batchBytes*2/3)
-	for range 5 {
-		if err := s.add(big); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.close(); err != nil {
-		t.Fatal(err)
-	}
-	if len(files) != 4 || files["index.js"] == 0 || files["trajectories-00002.js"] == 0 {
-		t.Errorf("files %v", files)
+	a, b := int64(2), int64(3)
+	if got := sum(&a, &b); *got != 5 || a != 2 || b != 3 || sum(nil, &b) != &b || sum[int64](nil, nil) != nil {
+		t.Errorf("sum %d of %d and %d", *got, a, b)
 	}
 }

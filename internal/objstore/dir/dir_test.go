@@ -74,6 +74,19 @@ func TestOpenRefusesAFile(t *testing.T) {
 	}
 }
 
+// What cannot be written is no object that is missing.
+func TestPlaceThatCannotBe(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "f"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := open(t, root).Create(t.Context(), "f/sub/k", objstore.Bytes("x"))
+	if !errors.Is(err, syscall.ENOTDIR) || errors.Is(err, objstore.ErrNotFound) || !strings.Contains(err.Error(), "cannot make "+filepath.Join(root, "f")) {
+		t.Errorf("create below a file: %v", err)
+	}
+}
+
 func TestReservedNames(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())

@@ -110,12 +110,12 @@ func (s *Store) write(ctx context.Context, path string, body objstore.Body) (t t
 	}
 	folder := filepath.Dir(path)
 	if err := makeDir(folder); err != nil {
-		return temp{}, explain("write", path, err)
+		return temp{}, explainPlace(path, err)
 	}
 	s.sweep(folder)
 	t, err = newTemp(folder)
 	if err != nil {
-		return temp{}, explain("write", path, err)
+		return temp{}, explainPlace(path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -140,6 +140,16 @@ func (s *Store) write(ctx context.Context, path string, body objstore.Body) (t t
 		return t, explain("write", path, err)
 	}
 	return t, nil
+}
+
+// explainPlace is explain for trouble with the folder of an object that is written:
+// a place that cannot be is no object that is missing.
+func explainPlace(path string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && (errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrNotExist)) {
+		return fmt.Errorf("write %s: cannot make %s: %w", path, pe.Path, pe.Err)
+	}
+	return explain("write", path, err)
 }
 
 // newTemp makes a locked temporary file. Between making and locking it a sweep may
@@ -193,8 +203,11 @@ func (s *Store) sweep(folder string) {
 
 // makeDir makes a folder and those above it, and syncs each parent that got a new one.
 func makeDir(folder string) error {
-	if fi, err := os.Stat(folder); err == nil && fi.IsDir() {
+	switch fi, err := os.Stat(folder); {
+	case err == nil && fi.IsDir():
 		return nil
+	case err == nil:
+		return &fs.PathError{Op: "mkdir", Path: folder, Err: syscall.ENOTDIR}
 	}
 	parent := filepath.Dir(folder)
 	if parent != folder {

@@ -111,6 +111,11 @@ func (d *display) event(e pipeline.Event) {
 	}
 }
 
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
 func (r *row) took(now time.Time) string {
 	return now.Sub(r.started).Round(100 * time.Millisecond).String()
 }
@@ -151,7 +156,7 @@ func (d *display) draw(now time.Time) {
 		case pipeline.Failed, pipeline.Error:
 			mark, end = "✗", r.ended
 		}
-		fmt.Fprintf(&b, "\r\x1b[K  %s %-28s %-10s %8s  %.60s\n", mark, r.node, r.progress, r.took(end), r.message)
+		fmt.Fprintf(&b, "\r\x1b[K  %s %-28s %-10s %8s  %.60s\n", mark, r.node, r.progress, r.took(end), firstLine(r.message))
 	}
 	d.drawn = len(d.rows)
 	_, _ = io.WriteString(d.w, b.String()) // a terminal that went away shows nothing

@@ -101,7 +101,8 @@ func run(cmd *exec.Cmd) error {
 	return cmd.Run()
 }
 
-// lastWords is the last line of a log that says something: a failed program's error.
+// lastWords is what a failed program said last: its error, which begins with its name
+// and may have several lines, or else the last line of the log.
 func lastWords(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -114,6 +115,9 @@ func lastWords(path string) string {
 	}
 	buf := make([]byte, most)
 	n, _ := f.Read(buf)
-	lines := bytes.Split(bytes.TrimSpace(buf[:n]), []byte("\n"))
-	return strings.ToValidUTF8(string(lines[len(lines)-1]), "\uFFFD")
+	text := "\n" + strings.ToValidUTF8(string(bytes.TrimSpace(buf[:n])), "\uFFFD")
+	if i := strings.LastIndex(text, "\norchard: "); i >= 0 {
+		return text[i+len("\norchard: "):]
+	}
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }

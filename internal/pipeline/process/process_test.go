@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		_ = os.WriteFile(os.Getenv("ARGO_PROGRESS_FILE"), []byte("3/4"), 0o644)
 		os.Stdout.WriteString(strings.Join(os.Args[1:], "|") + " " + os.Getenv("EXTRA"))
 	case "fail":
-		os.Stderr.WriteString("first\norchard: row 3 is wrong\n")
+		os.Stderr.WriteString("first\norchard: row 3 is wrong\nmend it\n")
 		os.Exit(exit.Input)
 	case "hang":
 		time.Sleep(time.Hour)
@@ -71,7 +71,7 @@ func TestStepFailsWithItsLastWords(t *testing.T) {
 	r := runner(t.TempDir())
 	r.Env = []string{"STEP=fail"}
 	res, err := r.Step(t.Context(), pipeline.Step{Node: "a"})
-	if err != nil || res.ExitCode != exit.Input || res.Message != "orchard: row 3 is wrong" {
+	if err != nil || res.ExitCode != exit.Input || res.Message != "row 3 is wrong\nmend it" {
 		t.Errorf("%+v, %v", res, err)
 	}
 	r.Executable = "/nowhere/orchard"

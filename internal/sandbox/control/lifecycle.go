@@ -61,7 +61,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request) error {
 	case err == nil || errors.Is(err, ErrExists):
 		return s.answerCreate(w, st, spec)
 	case errors.As(err, &refused):
-		f := fail(http.StatusUnprocessableEntity, "%s", refused.Error())
+		f := fail(http.StatusUnprocessableEntity, "%s", refused.Reason)
 		f.refused = true
 		return f
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -164,7 +165,7 @@ func refusal(resp *http.Response) error {
 	if json.Unmarshal(raw, &b) != nil || len(b.Detail) == 0 {
 		e.detail = fmt.Sprintf("%.300q", raw)
 	} else if json.Unmarshal(b.Detail, &e.detail) != nil {
-		e.detail = string(b.Detail)
+		e.detail = fields(b.Detail)
 	}
 	e.gone, e.reason = b.Gone, b.Reason
 	switch resp.StatusCode {
@@ -176,4 +177,27 @@ func refusal(resp *http.Response) error {
 		return &busy{e, after}
 	}
 	return &e
+}
+
+// fields is a detail that is no text as one: of a list of bad fields what is wrong
+// with each, of anything else the JSON.
+func fields(detail json.RawMessage) string {
+	var list []struct {
+		Loc []any  `json:"loc"`
+		Msg string `json:"msg"`
+	}
+	if json.Unmarshal(detail, &list) != nil || len(list) == 0 {
+		return string(detail)
+	}
+	var b strings.Builder
+	for i, f := range list {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		if n := len(f.Loc); n > 0 {
+			fmt.Fprintf(&b, "%v: ", f.Loc[n-1])
+		}
+		b.WriteString(f.Msg)
+	}
+	return b.String()
 }

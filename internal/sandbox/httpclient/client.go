@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"orchard/internal/exit"
 	"orchard/internal/sandbox"
 )
 
@@ -72,6 +73,30 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
+// Check asks the service once, before a run, whether it will answer: it is reachable,
+// is the right kind of service and takes the key. The error is an exit.Retry when it
+// may come up by itself, else an exit.Config.
+func (c *Client) Check(ctx context.Context) error {
+	once := &Client{base: c.base, key: c.key, http: c.http, patience: time.Nanosecond}
+	err := once.check(ctx)
+	if err == nil {
+		err = once.call(ctx, request{method: http.MethodGet, path: "/resources", limit: answerTime})
+	}
+	var e *serviceError
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case errors.As(err, &e) && (e.status == http.StatusUnauthorized || e.status == http.StatusForbidden):
+		return exit.Configf("check sandbox service %s: %w; check SANDBOX_API_KEY", c.base, err)
+	case errors.Is(err, errOther), !transient(err):
+		return exit.Configf("check sandbox service: %w; check --sandbox-url (SANDBOX_BASE_URL)", err)
+	}
+	return exit.Retryf("check sandbox service %s: %w; check that it runs, and --sandbox-url (SANDBOX_BASE_URL)", c.base, err)
+}
+
+// errOther is an answer of something that is no orchard-controller.
+var errOther = errors.New("an orchard-controller is needed")
+
 // check refuses a service that would run a repeated request twice.
 func (c *Client) check(ctx context.Context) error {
 	c.checked.Lock()
@@ -87,7 +112,7 @@ func (c *Client) check(ctx context.Context) error {
 	}
 	for _, need := range []string{"argv", "base64-output", "idempotency-key", "raw-files", "stdin"} {
 		if !slices.Contains(root.Extensions, need) {
-			return fmt.Errorf("sandbox service at %s lacks %q: an orchard-controller is needed", c.base, need)
+			return fmt.Errorf("sandbox service at %s lacks %q: %w", c.base, need, errOther)
 		}
 	}
 	c.fits = true
@@ -168,10 +193,12 @@ func (c *Client) await(ctx context.Context, id string, spec sandbox.Spec) error 
 			return fmt.Errorf("wait for sandbox %s: %w", id, lost(id, err))
 		case st.Ready:
 			return nil
-		case st.Reason == "refused":
-			return &sandbox.Refused{Image: spec.Image, Reason: st.Message}
 		}
-		return fmt.Errorf("sandbox %s of image %q did not start: %s: %s", id, spec.Image, st.Status, st.Message)
+		why := strings.TrimPrefix(st.Message, st.Reason+": ") // the service puts it in front
+		if st.Reason == "refused" {
+			return &sandbox.Refused{Image: spec.Image, Reason: why}
+		}
+		return fmt.Errorf("sandbox %s of image %q did not start: %s: %s", id, spec.Image, st.Status, why)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"orchard/internal/exit"
 	"orchard/internal/sandbox"
 	"orchard/internal/sandbox/control"
 	"orchard/internal/sandbox/httpclient"
@@ -200,6 +201,41 @@ func TestOriginalServiceIsRefused(t *testing.T) {
 	defer server.Close()
 	if _, err := newClient(t, server.URL, key).Create(context.Background(), sandbox.Spec{Image: "i"}); err == nil || !strings.Contains(err.Error(), "orchard-controller is needed") {
 		t.Errorf("Create: %v", err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	other := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(other.Close)
+	for _, c := range []struct {
+		name, url, key string
+		code           int
+		says           string
+	}{
+		{"right", r.url, key, exit.OK, ""},
+		{"wrong key", r.url, "wrong", exit.Config, "SANDBOX_API_KEY"},
+		{"no key", r.url, "", exit.Config, "SANDBOX_API_KEY"},
+		{"something else", other.URL, key, exit.Config, "--sandbox-url"},
+		{"nobody", "http://127.0.0.1:1", key, exit.Retry, "check that it runs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			err := newClient(t, c.url, c.key).Check(t.Context())
+			if exit.Code(err) != c.code || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("exit %d, %v; want %d and %q", exit.Code(err), err, c.code, c.says)
+			}
+		})
+	}
+}
+
+// A malformed field is told in words, not in JSON.
+func TestRefusedField(t *testing.T) {
+	t.Parallel()
+	_, err := newClient(t, newRig(t, nil).url, key).Create(t.Context(), sandbox.Spec{Image: "i", Memory: "9x"})
+	if want := `sandbox of image "i" refused: memory: "9x" is not a quantity`; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

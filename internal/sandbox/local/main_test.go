@@ -26,7 +26,7 @@ import (
 var agentBinary string
 
 // cacheDir is kept between runs of the tests: warming Go's cache takes a minute.
-var cacheDir = filepath.Join(os.TempDir(), fmt.Sprintf("orchard-test-cache-%d", os.Getuid()))
+var cacheDir = DefaultCache()
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {

@@ -38,6 +38,16 @@ type Options struct {
 
 const defaultProcesses = 4096
 
+// DefaultCache is where this user's programs share images and Go caches. Without a home
+// it is below the folder for temporary files.
+func DefaultCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = filepath.Join(os.TempDir(), fmt.Sprintf("orchard-%d", os.Getuid()))
+	}
+	return filepath.Join(dir, "orchard")
+}
+
 // FindAgent is where orchard-agent is: $ORCHARD_AGENT, beside this executable, or on
 // PATH. The error says how to get one.
 func FindAgent() (string, error) {

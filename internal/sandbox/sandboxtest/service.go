@@ -120,7 +120,7 @@ type process struct {
 func (p *process) start(agent string) error {
 	base := filepath.Join(os.TempDir(), fmt.Sprintf("orchard-test-sandboxes-%d", os.Getuid()))
 	rt, err := local.New(context.Background(), local.Options{
-		StateDir: base, CacheDir: filepath.Join(os.TempDir(), fmt.Sprintf("orchard-test-cache-%d", os.Getuid())), AgentPath: agent,
+		StateDir: base, CacheDir: local.DefaultCache(), AgentPath: agent,
 	})
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("folder for the test agent: %w", err)
 	}
 	fresh := filepath.Join(dir, fmt.Sprintf("build-%d", os.Getpid()))
-	cmd := exec.Command("go", "build", "-trimpath", "-o", fresh, "orchard/cmd/orchard-agent")
+	cmd := exec.Command("go", "build", "-o", fresh, "orchard/cmd/orchard-agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build orchard-agent for tests: %w\n%s", err, out)
