@@ -48,7 +48,8 @@ func under(path string, roots ...string) bool {
 // Imports go one way; the folders are those of the design.
 func TestImportsGoOneWay(t *testing.T) {
 	t.Parallel()
-	leaves := []string{"orchard/internal/seal", "orchard/internal/exit", "orchard/internal/logx", "orchard/internal/buildinfo"}
+	leaves := []string{"orchard/internal/seal", "orchard/internal/exit", "orchard/internal/logx", "orchard/internal/buildinfo",
+		"orchard/internal/lossy", "orchard/internal/serve"}
 	rules := []struct {
 		why  string
 		from []string
@@ -99,6 +100,14 @@ func TestOneDoor(t *testing.T) {
 		{"github.com/minio/minio-go", []string{"orchard/internal/objstore/minio"}},
 		{"k8s.io/client-go", []string{"orchard/internal/sandbox/kube", "orchard/cmd/orchard-controller", "orchard/cmd/envctl"}},
 		{"github.com/argoproj/argo-workflows", nil},
+		// Stages have flags, and so do the programs and what they share; a package that
+		// does the work is given a struct.
+		{"github.com/urfave/cli", []string{"orchard/cmd", "orchard/jobs", "orchard/envctl", "orchard/datasets/command", "orchard/internal/argv", "orchard/internal/doctor",
+			"orchard/internal/llm/llmflags", "orchard/internal/pipeline/command", "orchard/internal/runner", "orchard/internal/sandbox/control/command"}},
+		// A log line is for what runs by itself: services, stages and what they leave to a
+		// background. Everything else returns its errors.
+		{"github.com/rs/zerolog", []string{"orchard/cmd", "orchard/jobs", "orchard/internal/logx", "orchard/internal/runner", "orchard/internal/serve", "orchard/internal/grade",
+			"orchard/internal/pipeline/backing", "orchard/internal/sandbox/control", "orchard/internal/sandbox/local", "orchard/internal/sandbox/httpclient"}},
 		{"github.com/rs/zerolog/log", nil}, // a global logger
 	}
 	for _, p := range list(t, "./...") {
@@ -116,6 +125,40 @@ func TestOneDoor(t *testing.T) {
 			}
 			if !strings.HasPrefix(p.ImportPath, "orchard/cmd/") && under(imp, "orchard/cmd") {
 				t.Errorf("%s imports %s: nothing imports a main", p.ImportPath, imp)
+			}
+			if under(imp, "orchard/jobs") && !under(p.ImportPath, "orchard/cmd", "orchard/jobs") {
+				t.Errorf("%s imports %s: only programs know stages", p.ImportPath, imp)
+			}
+			if testOnly(imp) && !testOnly(p.ImportPath) {
+				t.Errorf("%s imports %s, which is for tests only", p.ImportPath, imp)
+			}
+		}
+	}
+}
+
+// testOnly reports whether a package is for tests, other than by its file names.
+func testOnly(path string) bool {
+	return under(path, "orchard/internal/sandbox/sandboxtest", "orchard/internal/objstore/objtest", "orchard/internal/objstore/mem", "orchard/internal/llm/llmtest", "orchard/test")
+}
+
+// Every package says what it is for; product code waits on contexts, and uses the words
+// of docs/terms.md.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{if and .GoFiles (not .Doc)}}{{.ImportPath}}{{end}}", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		t.Errorf("%s has no package comment", path)
+	}
+	for name, raw := range goFiles(t) {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		for _, word := range []string{"time.Sleep(", `"failed to `, "data set"} {
+			if bytes.Contains(raw, []byte(word)) {
+				t.Errorf("%s says %s", name, word)
 			}
 		}
 	}
@@ -144,20 +187,32 @@ func TestOrchardBuildsNoKubernetesClient(t *testing.T) {
 	}
 }
 
+// goFiles is every Go file of the repository by its path.
+func goFiles(t *testing.T) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".go":
+			return nil
+		}
+		files[path], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
 // Files stay readable: mains under 60 lines, the rest under 300.
 func TestFilesStayShort(t *testing.T) {
 	t.Parallel()
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
-			if d != nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata") {
-				return filepath.SkipDir
-			}
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+	for path, raw := range goFiles(t) {
 		most := 300
 		switch {
 		case strings.HasSuffix(path, "_test.go"):
@@ -168,10 +223,6 @@ func TestFilesStayShort(t *testing.T) {
 		if n := bytes.Count(raw, []byte("\n")); n > most {
 			t.Errorf("%s has %d lines, most is %d", path, n, most)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

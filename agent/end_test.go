@@ -174,7 +174,7 @@ func TestShutdownAnswersWhoWaits(t *testing.T) {
 	})
 	b.await(id, wire.Running)
 	b.want(204, "POST", "/v1/shutdown", nil, nil)
-	if j := <-answer; j.Reason != wire.ReasonKilled || !strings.Contains(j.Error, "sandbox ended") {
+	if j := <-answer; j.Reason != wire.ReasonEnded || !strings.Contains(j.Error, "sandbox ended") {
 		t.Errorf("got %+v", j)
 	}
 }

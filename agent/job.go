@@ -160,7 +160,7 @@ func (s *Server) execute(ctx context.Context, j *job, req *wire.ExecRequest, pla
 	switch reason {
 	case "":
 		j.finish(wire.Done, exitCode(status), "", "")
-	case wire.ReasonKilled:
+	case wire.ReasonKilled, wire.ReasonEnded:
 		j.finish(wire.Done, -int(syscall.SIGKILL), reason, text)
 	default:
 		j.finish(wire.Done, 124, reason, text)
@@ -189,7 +189,7 @@ func (s *Server) await(ctx context.Context, j *job, req *wire.ExecRequest, p pro
 		case <-j.stop:
 			reason, text = wire.ReasonKilled, "killed on request"
 		case <-ctx.Done():
-			reason, text = wire.ReasonKilled, "the sandbox ended"
+			reason, text = wire.ReasonEnded, "the sandbox ended"
 		case <-silent:
 			rest := idle - time.Since(j.lastOutput())
 			if rest > 0 {

@@ -167,7 +167,7 @@ func (t *table) kill(j *job) {
 	defer t.mu.Unlock()
 	if i := slices.Index(t.queue, j); i >= 0 {
 		t.queue = slices.Delete(t.queue, i, i+1)
-		t.cancel(j, wire.Done, "killed before it started")
+		t.cancel(j, wire.Done, wire.ReasonKilled, "killed before it started")
 		return
 	}
 	j.kill()
@@ -179,13 +179,13 @@ func (t *table) close() {
 	defer t.mu.Unlock()
 	t.closed = true
 	for _, j := range t.queue {
-		t.cancel(j, wire.Failed, "the sandbox ended before it started")
+		t.cancel(j, wire.Failed, wire.ReasonEnded, "the sandbox ended before it started")
 	}
 	t.queue = nil
 }
 
-func (t *table) cancel(j *job, state, text string) {
-	j.finish(state, -int(syscall.SIGKILL), wire.ReasonKilled, text)
+func (t *table) cancel(j *job, state, reason, text string) {
+	j.finish(state, -int(syscall.SIGKILL), reason, text)
 	close(j.done)
 	t.count(j)
 }

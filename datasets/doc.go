@@ -12,6 +12,7 @@
 //	<name>/keys/<key>                       which version is the result of a piece of work
 //	<name>/refs/latest                      the newest version
 //	<name>/units/…                          checkpoints of the stage that writes it (internal/runner)
+//	<name>/files/…                          exports beside its versions (internal/runner)
 //
 // digest identifies a version: a hash of its manifest without times and usage. key
 // identifies the work that makes one: a hash of stage, configuration, inputs and seed.

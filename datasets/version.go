@@ -166,9 +166,6 @@ func (v *Version) Blob(ctx context.Context, sha string) (io.ReadCloser, error) {
 	return OpenBlob(ctx, v.store, sha)
 }
 
-// Count is the number of rows.
-func Count(v *Version) int64 { return v.manifest.Rows }
-
 // Option narrows what Rows yields.
 type Option func(*options)
 

@@ -25,8 +25,8 @@ func TestWriteAndRead(t *testing.T) {
 		t.Errorf("rows changed (-want +got):\n%s", d)
 	}
 	m := v.Manifest()
-	if Count(v) != 50 || len(m.Shards) != 1 { // a shard ends with a batch, and 50 rows are one
-		t.Errorf("%d rows in %d shards", Count(v), len(m.Shards))
+	if v.Manifest().Rows != 50 || len(m.Shards) != 1 { // a shard ends with a batch, and 50 rows are one
+		t.Errorf("%d rows in %d shards", v.Manifest().Rows, len(m.Shards))
 	}
 	if got := readRows[note](t, v, WithColumns("id", "text.bytes")); got[1].Text != (record.Text{Bytes: rows[1].Text.Bytes}) || got[1].ID != "0001" || got[1].Next != nil {
 		t.Errorf("projection: %+v", got[1])
@@ -79,7 +79,7 @@ func TestNoRows(t *testing.T) {
 	m := meta(3, 0)
 	m.Dropped = map[string]int64{"all wrong": 3}
 	v := mustCommit(t, s, "notes", nil, m, WriterOptions{})
-	if got := readRows[note](t, v); len(got) != 0 || Count(v) != 0 {
+	if got := readRows[note](t, v); len(got) != 0 || v.Manifest().Rows != 0 {
 		t.Errorf("rows %v", got)
 	}
 	if r, err := Verify(t.Context(), v); err != nil || len(r.Problems) > 0 || r.Objects != 2 {

@@ -109,6 +109,7 @@ const (
 	ReasonTimeout     = "timeout"      // TimeoutMS was over; ExitCode is 124
 	ReasonIdleTimeout = "idle_timeout" // IdleTimeoutMS was over; ExitCode is 124
 	ReasonKilled      = "killed"       // the kill route; ExitCode is -9
+	ReasonEnded       = "ended"        // the agent ends, and the sandbox with it; ExitCode is -9
 	ReasonSpawn       = "spawn"        // it never started: ExitCode 127 not found, 126 not executable
 )
 

@@ -61,7 +61,7 @@ func app(stdout, stderr io.Writer) (*cli.App, error) {
 			sftexport.Command(deps),
 			report.Command(deps),
 			dataset.Dataset(),
-			{Name: "llm", Usage: "model servers", Subcommands: []*cli.Command{scripted.Command(openStore)}},
+			{Name: "llm", Usage: "model servers", Action: unknown, Subcommands: []*cli.Command{scripted.Command(openStore)}},
 			doctor.Command(),
 		},
 	}, nil
@@ -71,6 +71,9 @@ func app(stdout, stderr io.Writer) (*cli.App, error) {
 func unknown(c *cli.Context) error {
 	if c.Args().Present() {
 		return exit.Configf("no command %q; `orchard --help` lists them", c.Args().First())
+	}
+	if c.Command.Name == "llm" {
+		return cli.ShowSubcommandHelp(c)
 	}
 	return cli.ShowAppHelp(c)
 }

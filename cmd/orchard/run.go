@@ -71,14 +71,27 @@ func closing(ctx context.Context, w io.Writer, p pipelines.Plan, res pipeline.Re
 		fmt.Fprintln(w, "report:", err)
 	}
 	fmt.Fprintf(w, "\ndataset  %s\nSFT rows %s\nreport   %s\n", res.Outputs["rollouts"], res.Outputs["sft"], page)
-	out := shown(p.Params["out"])
+	self, out := shellWord(os.Args[0]), shown(p.Params["out"])
 	fmt.Fprintf(w, `
 Next:
-  orchard report serve %s/report                look at any trajectory in a browser
-  orchard dataset head %s/sft -n 1              see a training example
-  orchard run swe-sft -p tasks=FILE -p out=DIR -p llm-url=URL -p llm-model=NAME
-                                                your own tasks, your own model
-`, out, out)
+  # look at any trajectory in a browser
+  %s report serve %s
+  # see a training example
+  %s dataset head %s -n 1
+  # your own tasks, your own model
+  %s run swe-sft -p tasks=FILE -p out=DIR -p llm-url=URL -p llm-model=NAME
+`, self, shellWord(out+"/report"), self, shellWord(out+"/sft"), self)
+}
+
+// shellWord is a word as a shell takes it.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%", r)
+	}
+	if s != "" && strings.TrimFunc(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // shown is a path as a person would type it here.

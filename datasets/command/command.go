@@ -26,6 +26,12 @@ func Dataset() *cli.Command {
 		Name:        "dataset",
 		Usage:       "look at datasets and check them",
 		Description: about + "\n\n" + exit.Help,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return exit.Configf("dataset: no command %q; `orchard dataset --help` lists them", c.Args().First())
+			}
+			return cli.ShowSubcommandHelp(c)
+		},
 		Subcommands: []*cli.Command{
 			sub("ls", "[ROOT | DATASET]", "list the datasets of a folder, or the versions of one dataset", open, ls,
 				&cli.BoolFlag{Name: "json", Usage: "one JSON object a line"}),
@@ -52,13 +58,13 @@ func sub(name, args, usage string, open datasets.Opener, do action, flags ...cli
 		Description:     about + "\n\n" + exit.Help,
 		HideHelpCommand: true,
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return exit.Configf("orchard dataset %s: %w", name, err)
+			return exit.Configf("dataset %s: %w", name, err)
 		},
 		Action: func(c *cli.Context) error {
 			rest := c.Args().Slice()
 			for _, a := range rest {
 				if strings.HasPrefix(a, "-") {
-					return exit.Configf("orchard dataset %s: %s: flags come before the dataset", name, a)
+					return exit.Configf("dataset %s: %s: flags come before the dataset", name, a)
 				}
 			}
 			if args == "DATASET" && len(rest) != 1 || name == "ls" && len(rest) > 1 || name == "verify" && len(rest) == 0 {

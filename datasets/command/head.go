@@ -13,6 +13,7 @@ import (
 	"orchard/datasets"
 	"orchard/datasets/arrowio"
 	"orchard/internal/exit"
+	"orchard/internal/seal"
 )
 
 func head(c *cli.Context, open datasets.Opener, args []string) error {
@@ -170,13 +171,11 @@ func short(v any, limit int) string {
 	}
 	s, ok := v.(string)
 	if !ok || s == "" || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		var buf strings.Builder
-		e := json.NewEncoder(&buf)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(v); err != nil {
+		b, err := seal.JSON(v)
+		if err != nil {
 			return err.Error()
 		}
-		s = strings.TrimSuffix(buf.String(), "\n")
+		s = string(b)
 	}
 	if utf8.RuneCountInString(s) > limit {
 		r := []rune(s)

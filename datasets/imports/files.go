@@ -2,8 +2,6 @@ package imports
 
 import (
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"orchard/internal/exit"
+	"orchard/internal/seal"
 )
 
 // Endings is the file names that are understood.
@@ -87,11 +86,11 @@ func SHA256(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	sum, err := seal.Reader(f)
+	if err != nil {
 		return "", fmt.Errorf("read %s: %w", path, err)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return sum, nil
 }
 
 // openText opens a file that may be compressed, by its name.

@@ -56,6 +56,7 @@ func Parse(row Row, source string) (Parsed, *Problem) {
 	if t.Workdir == "" {
 		t.Workdir = DefaultWorkdir
 	}
+	t.Workdir = path.Clean(t.Workdir)
 	gold := r.patch(colPatch, r.need(colPatch))
 	test := r.patch(colTestPatch, r.text(colTestPatch))
 	t.GoldPatch, t.TestPatch = gold.text, test.text
@@ -76,8 +77,8 @@ func (r *reader) check(t record.Task) {
 		r.fail(colID[0], "%s must be at most 200 printable characters", shown(t.TaskID))
 	case !hexCommit.MatchString(t.BaseCommit):
 		r.fail(colBase[0], "%s must be a commit id of 7 to 40 hex digits", shown(t.BaseCommit))
-	case !path.IsAbs(t.Workdir):
-		r.fail(colWorkdir[0], "%s must be an absolute path in the sandbox", shown(t.Workdir))
+	case !path.IsAbs(t.Workdir) || t.Workdir == "/" || t.Workdir != printable(t.Workdir):
+		r.fail(colWorkdir[0], "%s must be the absolute path of a folder in the sandbox, which is not /", shown(t.Workdir))
 	case len(t.FailToPass) == 0:
 		r.fail(colF2P[0], "is missing or empty; without a test that has to pass nothing can be graded")
 	case slices.Contains(t.FailToPass, "") || slices.Contains(t.PassToPass, ""):

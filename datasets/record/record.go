@@ -60,17 +60,18 @@ type Usage struct {
 func (u Usage) Add(v Usage) Usage {
 	u.ModelCalls += v.ModelCalls
 	u.SandboxMS += v.SandboxMS
-	u.PromptTokens = add(u.PromptTokens, v.PromptTokens)
-	u.CachedTokens = add(u.CachedTokens, v.CachedTokens)
-	u.CompletionTokens = add(u.CompletionTokens, v.CompletionTokens)
-	u.CostUSD = add(u.CostUSD, v.CostUSD)
+	u.PromptTokens = Sum(u.PromptTokens, v.PromptTokens)
+	u.CachedTokens = Sum(u.CachedTokens, v.CachedTokens)
+	u.CompletionTokens = Sum(u.CompletionTokens, v.CompletionTokens)
+	u.CostUSD = Sum(u.CostUSD, v.CostUSD)
 	if u.TokenSource == "" {
 		u.TokenSource = v.TokenSource
 	}
 	return u
 }
 
-func add[T int64 | float64](a, b *T) *T {
+// Sum adds what is known and leaves a and b as they are; nil is not known.
+func Sum[T int64 | float64](a, b *T) *T {
 	switch {
 	case a == nil:
 		return b

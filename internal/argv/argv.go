@@ -51,10 +51,25 @@ func expand(args []string) []string {
 			out = append(out, a)
 			continue
 		}
-		for line := range strings.Lines(text) {
-			if line = strings.TrimSpace(line); line != "" && !strings.HasSuffix(line, "=") {
+		for _, line := range flagLines(text) {
+			if _, value, ok := strings.Cut(line, "="); !ok || value != "" {
 				out = append(out, line)
 			}
+		}
+	}
+	return out
+}
+
+// flagLines is the flags of text. A line that is no flag is more of the value above it,
+// which came with line breaks.
+func flagLines(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if last := len(out) - 1; last >= 0 && line != "" && !strings.HasPrefix(line, "-") {
+			out[last] += "\n" + line
+		} else if line != "" {
+			out = append(out, line)
 		}
 	}
 	return out

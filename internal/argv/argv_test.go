@@ -26,6 +26,8 @@ func TestArrange(t *testing.T) {
 		{"global flag", "o|--top|run|run|swe|-v", "o|--top|run|run|-v|swe"},
 		{"options, one a line, values with spaces and quotes", "o|import|--options=--filter=language == \"go\"\n\n  --limit=3  \n", "o|import|--filter=language == \"go\"|--limit=3"},
 		{"an empty parameter is the default", "o|import|--options=--filter=\n--limit=3", "o|import|--limit=3"},
+		{"a value that ends in =", "o|import|--options=--filter=a ==\n--limit=3", "o|import|--filter=a ==|--limit=3"},
+		{"a value with line breaks", "o|import|--options=--filter=a\n  && b\n--limit=3", "o|import|--filter=a\n&& b|--limit=3"},
 		{"no options", "o|import|--options=", "o|import"},
 		{"after --", "o|run|a|--|-p|--options=x", "o|run|--|a|-p|--options=x"},
 		{"a lone dash is an argument", "o|import|-|--limit=1", "o|import|--limit=1|-"},

@@ -3,12 +3,12 @@ package doctor
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"orchard/internal/exit"
+	"orchard/internal/runner"
+	"orchard/internal/sandbox/local"
 )
 
 const description = `Looks at the kernel, namespaces, cgroups, the agent, Go, git, disk space and the
@@ -29,7 +29,8 @@ func Command() *cli.Command {
 			&cli.StringFlag{Name: "agent", EnvVars: []string{"ORCHARD_AGENT"}, Usage: "`FILE` of orchard-agent (default: beside this program or on PATH)"},
 			&cli.BoolFlag{Name: "json", Usage: "print findings as a JSON array"},
 		},
-		Action: action,
+		OnUsageError: runner.UsageError,
+		Action:       action,
 	}
 }
 
@@ -39,11 +40,7 @@ func action(c *cli.Context) error {
 	}
 	o := Options{StateDir: c.String("state-dir"), AgentPath: c.String("agent")}
 	if o.StateDir == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return exit.Configf("--state-dir: needed, as there is no cache folder: %w", err)
-		}
-		o.StateDir = filepath.Join(cache, "orchard")
+		o.StateDir = local.DefaultCache()
 	}
 	findings := Examine(c.Context, o)
 	if c.Bool("json") {

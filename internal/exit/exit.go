@@ -2,7 +2,8 @@
 //
 // A stage ends in one of six ways, and a scheduler (a shell loop, Argo's retry
 // expression, a Kubernetes Pod failure policy) reads which one from the exit code
-// alone. Code marks an error with one of the constructors; only main calls Code.
+// alone. Whoever knows the way marks the error with With or one of its short forms; Code
+// reads the mark, in main for the process and elsewhere to tell the ways apart.
 // The table never uses 2, 64 or 126 to 165: the Go runtime, Argo's executor and
 // signals take those.
 package exit

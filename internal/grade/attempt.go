@@ -3,8 +3,6 @@ package grade
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +16,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"orchard/datasets/record"
+	"orchard/internal/logx"
 	"orchard/internal/sandbox"
+	"orchard/internal/seal"
 	"orchard/internal/workspace"
 )
 
@@ -40,7 +40,7 @@ func (g *Grader) attempt(ctx context.Context, task record.Task, diff []byte) (fi
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
 		if err := sb.Close(ctx); err != nil && !sandbox.IsLost(err) {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("task", task.TaskID).Str("sandbox", sb.ID()).Msg("end a grading sandbox")
+			zerolog.Ctx(ctx).Warn().Err(err).Str(logx.Task, task.TaskID).Str(logx.Sandbox, sb.ID()).Msg("end a grading sandbox")
 		}
 	}()
 	a := &attempt{g: g, sb: sb, task: task}
@@ -184,11 +184,7 @@ func (a *attempt) sum(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	defer r.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, r); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return seal.Reader(r)
 }
 
 // changed is the paths whose sums differ, sorted.

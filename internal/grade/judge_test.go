@@ -129,25 +129,3 @@ func TestLookup(t *testing.T) {
 		}
 	}
 }
-
-func TestCacheKey(t *testing.T) {
-	t.Parallel()
-	g := &Grader{}
-	task := record.Task{TaskID: "t", Digest: "d", Image: "i"}
-	key := g.CacheKey(task, []byte("diff"))
-	if key != g.CacheKey(task, []byte("diff")) {
-		t.Error("the same grading has two keys")
-	}
-	other := task
-	other.Digest = "e"
-	image := task
-	image.Image = "j"
-	for name, k := range map[string]string{
-		"diff": g.CacheKey(task, []byte("diff2")), "task": g.CacheKey(other, []byte("diff")), "image": g.CacheKey(image, []byte("diff")),
-		"protect": (&Grader{Protect: []string{}}).CacheKey(task, []byte("diff")),
-	} {
-		if k == key {
-			t.Errorf("another %s has the same key", name)
-		}
-	}
-}

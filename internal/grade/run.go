@@ -3,8 +3,6 @@ package grade
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +13,7 @@ import (
 
 	"orchard/internal/grade/parsers"
 	"orchard/internal/sandbox"
+	"orchard/internal/seal"
 )
 
 const (
@@ -109,7 +108,5 @@ func (g *Grader) nonce() string {
 	if g.Nonce != nil {
 		return strings.ToLower(g.Nonce())
 	}
-	b := make([]byte, 16)
-	rand.Read(b) // never fails
-	return hex.EncodeToString(b)
+	return seal.Random(16)
 }

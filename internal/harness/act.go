@@ -10,6 +10,7 @@ import (
 
 	"orchard/datasets/record"
 	"orchard/internal/llm"
+	"orchard/internal/lossy"
 	"orchard/internal/sandbox"
 )
 
@@ -97,7 +98,7 @@ func (p *play) run(ctx context.Context, a action, row *record.Action) (o outcome
 			return o, false, fmt.Errorf("command %q of step %d: %w", head(a.command, 80), len(p.t.Steps)-1, err)
 		}
 		raw, timedOut = res.Stdout, res.TimedOut
-		o = outcome{text: decode(raw), unseen: res.StdoutBytes - int64(len(raw)), code: shown(res.ExitCode)}
+		o = outcome{text: lossy.Text(raw), unseen: res.StdoutBytes - int64(len(raw)), code: shown(res.ExitCode)}
 		if timedOut {
 			o.code = -1
 		} else {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"orchard/internal/lossy"
 )
 
 func TestObservationBreaksLinesAsTheOriginal(t *testing.T) {
@@ -39,7 +41,7 @@ func FuzzObservation(f *testing.F) {
 	f.Add([]byte("hello\n"), 0, false)
 	f.Add([]byte(strings.Repeat("ab\xe2\x82漢", 4000)), -1, true)
 	f.Fuzz(func(t *testing.T, raw []byte, code int, exception bool) {
-		o := outcome{text: decode(raw), code: code}
+		o := outcome{text: lossy.Text(raw), code: code}
 		if exception {
 			o.exception = "E"
 		}

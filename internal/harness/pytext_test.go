@@ -2,31 +2,7 @@ package harness
 
 import (
 	"testing"
-	"unicode/utf8"
 )
-
-// The expected texts are what CPython 3.11 gives for bytes.decode("utf-8", "replace").
-func TestDecodeAsPython(t *testing.T) {
-	t.Parallel()
-	const r = "\ufffd"
-	tests := []struct{ name, in, want string }{
-		{"plain", "aé漢😀", "aé漢😀"},
-		{"character cut off at the end is one", "a\xe2\x82", "a" + r},
-		{"character cut off in the middle is one", "\xe2\x82b", r + "b"},
-		{"three bytes of four are one", "\xf0\x90\x80\xff", r + r},
-		{"overlong is one each", "\xc0\x80", r + r},
-		{"overlong of three", "\xe0\x80\x80", r + r + r},
-		{"surrogate", "\xed\xa0\x80", r + r + r},
-		{"beyond Unicode", "\xf4\x90\x80\x80", r + r + r + r},
-		{"continuation alone", "\x80x\xbf", r + "x" + r},
-		{"two starts", "\xc3\xc3\xa9", r + "é"},
-	}
-	for _, tt := range tests {
-		if got := decode([]byte(tt.in)); got != tt.want {
-			t.Errorf("%s: %q gives %q, want %q", tt.name, tt.in, got, tt.want)
-		}
-	}
-}
 
 func TestSubmission(t *testing.T) {
 	t.Parallel()
@@ -65,22 +41,4 @@ func TestSubmission(t *testing.T) {
 			}
 		}
 	}
-}
-
-func FuzzDecode(f *testing.F) {
-	f.Add([]byte("a\xe2\x82b\xf0\x90\x80\xff"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		got := decode(b)
-		if !utf8.ValidString(got) {
-			t.Fatalf("%q is not valid", got)
-		}
-		if utf8.Valid(b) && got != string(b) {
-			t.Fatalf("valid %q became %q", b, got)
-		}
-		// One mark for a piece of at most three bytes: never more characters than
-		// Go's count, never fewer than a third of it.
-		if n, most := utf8.RuneCountInString(got), utf8.RuneCount(b); n > most || 3*n < most {
-			t.Fatalf("%q has %d characters, Go counts %d", b, n, most)
-		}
-	})
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
+
+	"orchard/datasets/record"
 )
 
 // modelFunc is a Model made of a function.
@@ -82,25 +83,6 @@ func (b *budget) add(r Response) {
 	}
 }
 
-// Call is one call as it went, for logs and records. Retries are inside it.
-type Call struct {
-	Request  Request
-	Response Response
-	Err      error
-	Started  time.Time
-	Duration time.Duration
-}
-
-// Observe hands every call of m to f when it is over, on the caller's goroutine.
-func Observe(m Model, f func(Call)) Model {
-	return modelFunc(func(ctx context.Context, r Request) (Response, error) {
-		start := time.Now()
-		resp, err := m.Chat(ctx, r)
-		f(Call{Request: r, Response: resp, Err: err, Started: start, Duration: time.Since(start)})
-		return resp, err
-	})
-}
-
 // Totals is what a Counter counted. A sum is nil when no answer had the count.
 type Totals struct {
 	Calls                                        int64 // that were answered
@@ -130,11 +112,11 @@ func (c *Counter) Chat(ctx context.Context, r Request) (Response, error) {
 	defer c.mu.Unlock()
 	c.t.Calls++
 	if u := resp.Usage; u != nil {
-		c.t.PromptTokens = sum(c.t.PromptTokens, &u.PromptTokens)
-		c.t.CompletionTokens = sum(c.t.CompletionTokens, &u.CompletionTokens)
-		c.t.CachedTokens = sum(c.t.CachedTokens, u.CachedTokens)
+		c.t.PromptTokens = record.Sum(c.t.PromptTokens, &u.PromptTokens)
+		c.t.CompletionTokens = record.Sum(c.t.CompletionTokens, &u.CompletionTokens)
+		c.t.CachedTokens = record.Sum(c.t.CachedTokens, u.CachedTokens)
 	}
-	c.t.CostUSD = sum(c.t.CostUSD, resp.CostUSD)
+	c.t.CostUSD = record.Sum(c.t.CostUSD, resp.CostUSD)
 	return resp, nil
 }
 
@@ -143,18 +125,4 @@ func (c *Counter) Totals() Totals {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.t
-}
-
-// sum adds what is known. It makes a new number, so totals given out stay as they were.
-func sum[T int64 | float64](a, b *T) *T {
-	var s T
-	if a == nil && b == nil {
-		return nil
-	}
-	for _, v := range []*T{a, b} {
-		if v != nil {
-			s += *v
-		}
-	}
-	return &s
 }

@@ -4,6 +4,7 @@
 package logx
 
 import (
+	"fmt"
 	"io"
 	"os"
 
@@ -19,7 +20,6 @@ const (
 	Task    = "task"
 	Unit    = "unit"
 	Sandbox = "sandbox"
-	Model   = "model"
 	DurMS   = "dur_ms"
 )
 
@@ -28,7 +28,7 @@ const (
 func New(w io.Writer, level string) (zerolog.Logger, error) {
 	l, err := zerolog.ParseLevel(level)
 	if err != nil {
-		return zerolog.Nop(), err
+		return zerolog.Nop(), fmt.Errorf("%q is none of debug, info, warn, error", level)
 	}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05"}

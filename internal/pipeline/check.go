@@ -84,7 +84,7 @@ func (c *checker) dag(w *Workflow, t *Template, at string) {
 				c.problem("%s: depends on %q, which is no task here", where, up)
 			}
 		}
-		if circle(byName, k.Name, k.Name, map[string]bool{}) {
+		if above(byName, k, k.Name, map[string]bool{}) {
 			c.problem("%s: depends on itself", where)
 		}
 		c.arguments(w, k, where)
@@ -99,21 +99,6 @@ func (c *checker) dag(w *Workflow, t *Template, at string) {
 		}
 		c.visit(w, k.Template, k.TemplateRef, where)
 	}
-}
-
-func circle(tasks map[string]*Task, from, to string, seen map[string]bool) bool {
-	for _, up := range dependsOn(tasks[from]) {
-		if up == to {
-			return true
-		}
-		if tasks[up] != nil && !seen[up] {
-			seen[up] = true
-			if circle(tasks, up, to, seen) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // arguments compares a task's arguments with what its template declares.
@@ -155,6 +140,7 @@ func (c *checker) produced(w *Workflow, byName map[string]*Task, reader *Task, w
 	}
 }
 
+// above reports whether k waits for the task name, at once or through others.
 func above(byName map[string]*Task, k *Task, name string, seen map[string]bool) bool {
 	for _, up := range dependsOn(k) {
 		if up == name {

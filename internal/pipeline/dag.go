@@ -62,7 +62,7 @@ func (r *run) dag(ctx context.Context, c call, w *Workflow, t *Template, in scop
 		e := <-done
 		running--
 		phases[e.name] = e.phase
-		if failed == "" && e.phase.bad() {
+		if failed == "" && e.phase.Bad() {
 			failed = e.phase
 		}
 		if e.err != nil && fault == nil {
@@ -110,7 +110,7 @@ func dagPhase(t *Template, phases map[string]Phase) Phase {
 			return phases[name]
 		}
 		for _, up := range dependsOn(byName[name]) {
-			if p := branch(up); p.bad() {
+			if p := branch(up); p.Bad() {
 				return p
 			}
 		}
@@ -162,7 +162,7 @@ func (r *run) task(ctx context.Context, c call, w *Workflow, k *Task, in scope, 
 		if e.err != nil && all.err == nil {
 			all.err = e.err
 		}
-		if e.phase.bad() && all.phase != Error {
+		if e.phase.Bad() && all.phase != Error {
 			all.phase = e.phase
 		}
 	}

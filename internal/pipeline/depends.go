@@ -22,8 +22,8 @@ const (
 	Omitted   Phase = "Omitted"
 )
 
-// bad reports whether a phase ends the branch it is on.
-func (p Phase) bad() bool { return p == Failed || p == Error }
+// Bad reports whether a phase ends the branch it is on.
+func (p Phase) Bad() bool { return p == Failed || p == Error }
 
 var dependsName = regexp.MustCompile(`[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z]+)?`)
 

@@ -126,7 +126,7 @@ func (r *run) workflow(ctx context.Context) (Result, error) {
 		if last.err != nil {
 			return res, last.err
 		}
-		if last.phase.bad() {
+		if last.phase.Bad() {
 			res.Phase = last.phase
 		}
 	}
@@ -187,7 +187,7 @@ func (r *run) template(ctx context.Context, c call) ended {
 
 func (r *run) event(e Event) {
 	e.Time = r.Now()
-	if e.Leaf && e.Phase.bad() {
+	if e.Leaf && e.Phase.Bad() {
 		r.mu.Lock()
 		r.failed = append(r.failed, e)
 		r.mu.Unlock()

@@ -24,7 +24,8 @@ type canary struct {
 
 // Check returns the verdict of a task whose gold patch is not resolved, and nil for a
 // task that may be rolled out. grade grades the gold patch, and is called unless that
-// was done. An error is trouble of ours: the next call tries again.
+// was done, and once more when its tests did not start: then they cannot here. An
+// error is trouble of ours: the next call tries again.
 func (c *Canaries) Check(ctx context.Context, taskID string, grade func(context.Context) (record.Verdict, error)) (*record.Verdict, error) {
 	c.mu.Lock()
 	if c.tasks == nil {
@@ -41,6 +42,9 @@ func (c *Canaries) Check(ctx context.Context, taskID string, grade func(context.
 	defer one.mu.Unlock()
 	if !one.done {
 		v, err := grade(ctx)
+		if err == nil && v.Outcome == record.NoTestsRan { // by bad luck, or always
+			v, err = grade(ctx)
+		}
 		if err != nil {
 			return nil, classify(fmt.Errorf("canary: grade the gold patch: %w", err))
 		}
@@ -49,12 +53,16 @@ func (c *Canaries) Check(ctx context.Context, taskID string, grade func(context.
 	switch one.verdict.Outcome {
 	case record.Resolved:
 		return nil, nil
-	case record.NoTestsRan, record.InfraError:
+	case record.InfraError:
 		one.done = false
 		return nil, fmt.Errorf("canary: the gold patch could not be graded: %s", one.verdict.Reason)
 	}
 	v := one.verdict
-	v.Reason = fmt.Sprintf("canary: the task's own gold patch is %s: %s", v.Outcome, v.Reason)
+	if v.Outcome == record.TaskInvalid {
+		v.Reason = "canary: " + v.Reason
+	} else {
+		v.Reason = fmt.Sprintf("canary: the task's own gold patch is %s: %s", v.Outcome, v.Reason)
+	}
 	v.Outcome, v.Reward = record.TaskInvalid, nil
 	return &v, nil
 }

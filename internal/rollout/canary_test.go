@@ -39,7 +39,8 @@ func TestCanaryKeepsTroubleApartFromABadTask(t *testing.T) {
 		err error
 	}{
 		{err: errors.New("no sandbox")},
-		{v: record.Verdict{Outcome: record.NoTestsRan, Reason: "runner missing"}},
+		{v: record.Verdict{Outcome: record.InfraError, Reason: "out of memory"}},
+		{v: record.Verdict{Outcome: record.NoTestsRan, Reason: "killed"}}, // graded again
 		{v: record.Verdict{Outcome: record.Unresolved, Reward: record.Unresolved.Reward(), Reason: "TestX failed"}},
 	}
 	n := 0
@@ -58,5 +59,18 @@ func TestCanaryKeepsTroubleApartFromABadTask(t *testing.T) {
 		if err != nil || v == nil || v.Outcome != record.TaskInvalid || v.Reward != nil || !strings.Contains(v.Reason, "TestX failed") {
 			t.Fatalf("%+v, %v", v, err)
 		}
+	}
+}
+
+// A runner that starts never is the task's, not a reason to try for ever.
+func TestCanaryWithoutARunner(t *testing.T) {
+	t.Parallel()
+	n := 0
+	v, err := (&Canaries{}).Check(t.Context(), "t", func(context.Context) (record.Verdict, error) {
+		n++
+		return record.Verdict{Outcome: record.NoTestsRan, Reason: "go: not found"}, nil
+	})
+	if err != nil || v == nil || v.Outcome != record.TaskInvalid || v.Reward != nil || n != 2 || !strings.Contains(v.Reason, "no_tests_ran: go: not found") {
+		t.Errorf("%+v, %v after %d gradings", v, err, n)
 	}
 }

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"io"
 
 	"orchard/datasets"
 	"orchard/datasets/record"
@@ -67,7 +66,7 @@ func runBatch[Out record.Row](ctx context.Context, j *job, fn func(ctx context.C
 }
 
 // Pass is the work of a Batch stage while it runs: where its inputs come from and
-// where its rows go. For one goroutine, except Keep, PutBlob, PutFile and OpenBlob.
+// where its rows go. For one goroutine, except Keep, PutBlob and PutFile.
 type Pass[Out record.Row] struct {
 	Inputs []*datasets.Version // of --in, in its order; empty when Stage.Inputs is set
 
@@ -104,9 +103,4 @@ func (p *Pass[Out]) Keep(ctx context.Context, b []byte) (record.Text, error) {
 // no error.
 func (p *Pass[Out]) PutBlob(ctx context.Context, body objstore.Body) (string, error) {
 	return p.out.putBlob(ctx, body)
-}
-
-// OpenBlob reads a blob of an input, or of the result; see datasets.OpenBlob.
-func (p *Pass[Out]) OpenBlob(ctx context.Context, sha256 string) (io.ReadCloser, error) {
-	return p.out.openBlob(ctx, sha256)
 }

@@ -2,8 +2,6 @@ package runner
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +10,7 @@ import (
 
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
+	"orchard/internal/seal"
 )
 
 // PutFile stores a file beside the result, such as an export in a trainer's format, at
@@ -44,11 +43,7 @@ func sum(r io.ReadCloser, err error) (string, error) {
 		return "", err
 	}
 	defer r.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, r); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return seal.Reader(r)
 }
 
 func (o *output[Out]) filesPrefix() string {

@@ -1,4 +1,4 @@
-// Package seal is where hashes, ids and seeds are made, so that the same thing
+// Package seal is where hashes, ids, seeds and random names are made, so that the same thing
 // has the same name on every machine.
 //
 // An id is the lower-case hex of sha256 over canonical JSON: object keys sorted by
@@ -8,11 +8,13 @@ package seal
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 )
 
 // Bytes is the hex sha256 of b.
@@ -21,10 +23,26 @@ func Bytes(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
+// Reader is Bytes of all that r has.
+func Reader(r io.Reader) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Random is n random bytes in hex: a name or key that nobody can guess.
+func Random(n int) string {
+	b := make([]byte, n)
+	rand.Read(b) // never fails: crypto/rand ends the program instead
+	return hex.EncodeToString(b)
+}
+
 // Canonical is v as canonical JSON. It fails where encoding/json does: NaN,
 // infinities, channels and functions.
 func Canonical(v any) ([]byte, error) {
-	raw, err := marshal(v)
+	raw, err := JSON(v)
 	if err != nil {
 		return nil, err
 	}
@@ -35,10 +53,11 @@ func Canonical(v any) ([]byte, error) {
 	if err := d.Decode(&u); err != nil {
 		return nil, err
 	}
-	return marshal(u)
+	return JSON(u)
 }
 
-func marshal(v any) ([]byte, error) {
+// JSON is v as encoding/json has it, without HTML escapes and without a line end.
+func JSON(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
 	e.SetEscapeHTML(false)

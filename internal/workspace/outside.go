@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 
@@ -135,9 +136,7 @@ func (s site) outside(fn func(here string) error) error {
 // here runs a script on this machine, over the copy in the folder here.
 func (s site) here(ctx context.Context, here, name string, vars map[string]string) error {
 	v := map[string]string{"W": here + "/tree", "P": here + "/private", "B": s.task.BaseCommit}
-	for k, val := range vars {
-		v[k] = val
-	}
+	maps.Copy(v, vars)
 	var stderr bytes.Buffer
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", commandLine(v, name, nil))
 	c.Stderr = &stderr

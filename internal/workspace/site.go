@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"maps"
 	"sort"
 	"strconv"
 	"strings"
@@ -105,9 +106,7 @@ func (s site) output(ctx context.Context, name string, vars map[string]string, a
 // vars adds what every script reads.
 func (s site) vars(more map[string]string) map[string]string {
 	v := map[string]string{"W": s.task.Workdir, "P": s.private, "B": s.task.BaseCommit}
-	for k, val := range more {
-		v[k] = val
-	}
+	maps.Copy(v, more)
 	return v
 }
 

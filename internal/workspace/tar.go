@@ -63,10 +63,9 @@ func packEntry(w *tar.Writer, full, name string, d fs.DirEntry) error {
 	return err
 }
 
-// unpackTar writes regular files and symlinks of a tar file that a sandbox made below
-// dir. Whatever the file says, nothing outside of dir
-// is touched: every path is resolved within it. Devices, sockets and .git folders are
-// left out, as git would.
+// unpackTar writes below dir the regular files and symlinks of a tar file that a sandbox
+// made. Whatever the file says, nothing outside of dir is touched: every path is
+// resolved within it. Devices, sockets and .git folders are left out, as git would.
 func unpackTar(r io.Reader, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -36,12 +36,12 @@ func Command(d runner.Deps) *cli.Command {
 			Name: "serve", Usage: "serve a report to a browser on this machine", ArgsUsage: "REPORT",
 			Description:  "REPORT is the report's dataset, such as orchard-data/report.\n\n" + exit.Help,
 			OnUsageError: runner.UsageError,
-			Flags:        []cli.Flag{&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "`ADDRESS` to serve on; port 0 is a free one"}},
+			Flags:        []cli.Flag{&cli.StringFlag{Name: "listen", EnvVars: []string{"ORCHARD_REPORT_LISTEN"}, Value: "127.0.0.1:0", Usage: "`ADDRESS` to serve on; port 0 is a free one"}},
 			Action: func(ctx *cli.Context) error {
 				if ctx.NArg() != 1 {
 					return exit.Configf("report serve: give one report dataset, such as orchard-data/report")
 				}
-				return serve(ctx.Context, ctx.App.ErrWriter, opener(d), ctx.Args().First(), ctx.String("listen"))
+				return serveReport(ctx.Context, ctx.App.ErrWriter, opener(d), ctx.Args().First(), ctx.String("listen"))
 			},
 		}},
 	}

@@ -15,10 +15,11 @@ import (
 	"orchard/datasets"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
+	"orchard/internal/serve"
 )
 
-// serve answers requests for one report's files until ctx is over.
-func serve(ctx context.Context, stderr io.Writer, open datasets.Opener, uri, listen string) error {
+// serveReport answers requests for one report's files until ctx is over.
+func serveReport(ctx context.Context, stderr io.Writer, open datasets.Opener, uri, listen string) error {
 	store, prefix, err := files(ctx, open, uri)
 	if err != nil {
 		return err
@@ -30,18 +31,8 @@ func serve(ctx context.Context, stderr io.Writer, open datasets.Opener, uri, lis
 	if err != nil {
 		return exit.Configf("--listen: %w", err)
 	}
-	server := &http.Server{Handler: handler(store, prefix), ReadHeaderTimeout: 10 * time.Second}
 	fmt.Fprintf(stderr, "report on http://%s/ (Ctrl-C ends it)\n", l.Addr())
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	server.Close()
-	<-done
-	return nil
+	return serve.Until(ctx, l, &http.Server{Handler: handler(store, prefix)}, time.Second)
 }
 
 // types is what a report's files are, whatever this machine thinks of their names.

@@ -94,8 +94,8 @@ func (s *Summary) Add(r record.Rollout) {
 	if n := tokens(r.Usage); n != nil {
 		s.Tokens = append(s.Tokens, measure{*n, r.Verdict.Outcome})
 	}
-	t.Tokens = sum(t.Tokens, tokens(r.Usage))
-	t.CostUSD = sum(t.CostUSD, r.Usage.CostUSD)
+	t.Tokens = record.Sum(t.Tokens, tokens(r.Usage))
+	t.CostUSD = record.Sum(t.CostUSD, r.Usage.CostUSD)
 }
 
 // tokens is prompt and completion together; nil when the server did not count both.
@@ -103,19 +103,7 @@ func tokens(u record.Usage) *int64 {
 	if u.PromptTokens == nil || u.CompletionTokens == nil {
 		return nil
 	}
-	return sum(u.PromptTokens, u.CompletionTokens)
-}
-
-// sum leaves a and b as they are; nil is not known.
-func sum[T int64 | float64](a, b *T) *T {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	n := *a + *b
-	return &n
+	return record.Sum(u.PromptTokens, u.CompletionTokens)
 }
 
 func count(list []record.OutcomeCount, o record.Outcome) []record.OutcomeCount {

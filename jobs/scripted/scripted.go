@@ -3,8 +3,6 @@
 package scripted
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,6 +14,8 @@ import (
 	"orchard/datasets"
 	"orchard/internal/exit"
 	"orchard/internal/llm/scripted"
+	"orchard/internal/runner"
+	"orchard/internal/serve"
 )
 
 // Command is `orchard llm scripted`.
@@ -34,7 +34,11 @@ func Command(open datasets.Opener) *cli.Command {
 			&cli.Float64Flag{Name: "throttle", EnvVars: []string{"ORCHARD_SCRIPTED_THROTTLE"}, Usage: "`SHARE` of requests answered 429, to try a client's patience"},
 			&cli.StringFlag{Name: "request-log", EnvVars: []string{"ORCHARD_SCRIPTED_REQUEST_LOG"}, Usage: "`FILE` to append every request to, as JSON lines"},
 		},
+		OnUsageError: runner.UsageError,
 		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return exit.Configf("llm scripted: unexpected argument %q; tasks are given with --tasks", c.Args().First())
+			}
 			v, err := datasets.Open(c.Context, open, c.String("tasks"))
 			if err != nil {
 				return err
@@ -64,26 +68,7 @@ func Command(open datasets.Opener) *cli.Command {
 				return exit.Configf("--listen: %w", err)
 			}
 			fmt.Fprintf(c.App.ErrWriter, "scripted policy for %d tasks on http://%s/v1, model %q\n", len(tasks), l.Addr(), scripted.Model)
-			return serve(c.Context, l, handler)
+			return serve.Until(c.Context, l, &http.Server{Handler: handler}, 5*time.Second)
 		},
 	}
-}
-
-// serve answers until ctx is over, which is how it is meant to end.
-func serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	err := server.Shutdown(last)
-	if serr := <-done; !errors.Is(serr, http.ErrServerClosed) {
-		return serr
-	}
-	return err
 }

@@ -82,6 +82,9 @@ func Command(d runner.Deps) *cli.Command {
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
 		Action: func(ctx *cli.Context) error {
+			if ctx.Args().Present() {
+				return exit.Configf("sft-export: unexpected argument %q; datasets are given with --in", ctx.Args().First())
+			}
 			_, err := Run(ctx.Context, c, d)
 			return err
 		},

@@ -1,12 +1,11 @@
 package scripted
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"orchard/internal/llm"
+	"orchard/internal/seal"
 )
 
 const sentinel = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -87,13 +86,11 @@ func (t talk) call(i int, name, arguments string) llm.ToolCall {
 
 // quoted is the arguments of a call.
 func quoted(command string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // as models write it
-	if err := e.Encode(map[string]string{"command": command}); err != nil {
+	b, err := seal.JSON(map[string]string{"command": command}) // without HTML escapes, as models write it
+	if err != nil {
 		panic(err) // strings always marshal
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(b)
 }
 
 // kinds is how many malformed answers there are.

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"orchard/internal/seal"
@@ -252,21 +251,4 @@ func words(paths []string) string {
 		b.WriteString(" " + quote(p))
 	}
 	return b.String()
-}
-
-// ParseWeights reads weights such as "wrong=5,empty=1".
-func ParseWeights(s string) (map[Ending]float64, error) {
-	out := map[Ending]float64{}
-	for _, part := range strings.Split(s, ",") {
-		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
-		w, err := strconv.ParseFloat(value, 64)
-		if !ok || err != nil || !(w >= 0) {
-			return nil, fmt.Errorf("%q: want ENDING=WEIGHT with a weight of at least 0, such as wrong=5,empty=1", part)
-		}
-		if !Ending(name).known() {
-			return nil, fmt.Errorf("no ending %q; there are %v", name, endings)
-		}
-		out[Ending(name)] = w
-	}
-	return out, nil
 }

@@ -189,19 +189,3 @@ const gold = `--- a/calc.py
 +large
  d
 `
-
-func TestParseWeights(t *testing.T) {
-	t.Parallel()
-	got, err := ParseWeights("wrong=5, empty=0.5")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(map[Ending]float64{Wrong: 5, Empty: 0.5}, got); d != "" {
-		t.Error(d)
-	}
-	for _, s := range []string{"", "wrong", "wrong=x", "wrong=-1", "rong=1", "wrong=NaN"} {
-		if got, err := ParseWeights(s); err == nil {
-			t.Errorf("%q: got %v, want an error", s, got)
-		}
-	}
-}

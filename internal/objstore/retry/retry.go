@@ -7,9 +7,7 @@
 package retry
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"io"
 	"iter"
@@ -18,6 +16,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"orchard/internal/objstore"
+	"orchard/internal/seal"
 )
 
 // Policy bounds the trying; a zero field takes the default.
@@ -101,7 +100,7 @@ func (s *Store) settle(ctx context.Context, key string, body objstore.Body, info
 	if found.Size != body.Size() {
 		return info, err
 	}
-	theirs, rerr := sum(there)
+	theirs, rerr := seal.Reader(there)
 	if rerr != nil {
 		return info, rerr
 	}
@@ -110,20 +109,14 @@ func (s *Store) settle(ctx context.Context, key string, body objstore.Body, info
 		return info, rerr
 	}
 	defer mine.Close()
-	ours, rerr := sum(mine)
+	ours, rerr := seal.Reader(mine)
 	if rerr != nil {
 		return info, rerr
 	}
-	if !bytes.Equal(theirs, ours) {
+	if theirs != ours {
 		return info, err
 	}
 	return found, nil
-}
-
-func sum(r io.Reader) ([]byte, error) {
-	h := sha256.New()
-	_, err := io.Copy(h, r)
-	return h.Sum(nil), err
 }
 
 // Open tries again, also when the answer breaks off in the middle: it goes on from

@@ -19,6 +19,7 @@ import (
 	"orchard/internal/exit"
 	"orchard/internal/sandbox/control"
 	"orchard/internal/sandbox/local"
+	"orchard/internal/serve"
 )
 
 // Options say what is there already.
@@ -116,12 +117,8 @@ func (b *backing) policy(o Options) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: o.Policy}
-	b.work.Go(func() { _ = server.Serve(l) })
-	b.work.Go(func() {
-		<-b.ctx.Done()
-		_ = server.Close()
-	})
+	// Nobody asks any more once the steps have ended; an error shows in every step's own.
+	b.work.Go(func() { _ = serve.Until(b.ctx, l, &http.Server{Handler: o.Policy}, time.Second) })
 	b.env = append(b.env, "OPENAI_BASE_URL=http://"+l.Addr().String()+"/v1", "OPENAI_API_KEY=", "ORCHARD_LLM_MODEL="+o.PolicyName)
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"orchard/internal/pipeline"
 	"orchard/internal/pipeline/process"
 	"orchard/internal/pipeline/rundir"
+	"orchard/internal/runner"
 	"orchard/internal/seal"
 )
 
@@ -57,12 +58,16 @@ func Run(d Deps) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "parameter", Aliases: []string{"p"}, Usage: "`NAME=VALUE` of a pipeline's parameter, repeatable"},
 			&cli.StringFlag{Name: "run-id", EnvVars: []string{"ORCHARD_RUN_ID"}, Usage: "`ID` of the run; the default is made from pipeline and parameters, so that the same command finds its run again"},
-			&cli.IntFlag{Name: "parallel", Usage: "steps at a time; 0 is what the pipeline says"},
+			&cli.IntFlag{Name: "parallel", EnvVars: []string{"ORCHARD_PARALLEL"}, Usage: "`NUMBER` of steps at a time; 0 is what the pipeline says"},
 			state,
 		},
+		OnUsageError: runner.UsageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return exit.Configf("orchard run: give one pipeline: %s", strings.Join(d.Library.Pipelines(), ", "))
+			}
+			if n := c.Int("parallel"); n < 0 {
+				return exit.Configf("--parallel: %d must not be negative", n)
 			}
 			params, err := parameters(c.StringSlice("parameter"))
 			if err != nil {
@@ -71,18 +76,31 @@ func Run(d Deps) *cli.Command {
 			return start(c.Context, d, c.String("state-dir"), c.Args().First(), c.String("run-id"), params, c.Int("parallel"), c.App.Writer, c.App.ErrWriter)
 		},
 		Subcommands: []*cli.Command{
-			{Name: "ls", Usage: "list runs, newest first", Flags: []cli.Flag{state}, Action: list},
-			{Name: "status", Usage: "show a run's steps", ArgsUsage: "RUN", Flags: []cli.Flag{state}, Action: status},
-			{Name: "logs", Usage: "print the logs of a run's steps", ArgsUsage: "RUN [STEP]", Flags: []cli.Flag{state}, Action: logs},
-			{Name: "stop", Usage: "stop a run; finished work is kept", ArgsUsage: "RUN", Flags: []cli.Flag{state}, Action: stop},
-			{Name: "retry", Usage: "run again with the same parameters; finished work is not repeated", ArgsUsage: "RUN", Flags: []cli.Flag{state},
-				Action: func(c *cli.Context) error {
-					rec, err := argument(c)
-					if err != nil {
-						return err
-					}
-					return start(c.Context, d, c.String("state-dir"), rec.Pipeline, rec.ID, rec.Params, 0, c.App.Writer, c.App.ErrWriter)
-				}},
+			sub("ls", "", "list runs, newest first", state, list),
+			sub("status", "RUN", "show a run's steps", state, status),
+			sub("logs", "RUN [STEP]", "print the logs of a run's steps", state, logs),
+			sub("stop", "RUN", "stop a run; finished work is kept", state, stop),
+			sub("retry", "RUN", "run again with the same parameters; finished work is not repeated", state, func(c *cli.Context) error {
+				rec, err := argument(c)
+				if err != nil {
+					return err
+				}
+				return start(c.Context, d, c.String("state-dir"), rec.Pipeline, rec.ID, rec.Params, 0, c.App.Writer, c.App.ErrWriter)
+			}),
+		},
+	}
+}
+
+// sub is a subcommand about runs that were; args names what it takes.
+func sub(name, args, usage string, state cli.Flag, do cli.ActionFunc) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: usage, ArgsUsage: args, Description: exit.Help, Flags: []cli.Flag{state},
+		OnUsageError: runner.UsageError,
+		Action: func(c *cli.Context) error {
+			if most := len(strings.Fields(args)); c.NArg() > most {
+				return exit.Configf("orchard run %s: unexpected argument %q", name, c.Args().Get(most))
+			}
+			return do(c)
 		},
 	}
 }
@@ -118,7 +136,11 @@ func start(ctx context.Context, d Deps, state, name, id string, params map[strin
 		runErr = exit.With(exit.Gone, fmt.Errorf("run folder: %w", err))
 	}
 	if runErr != nil {
-		return fmt.Errorf("run %s: %w\nlogs: orchard run logs %s; go on with: orchard run retry %s", id, runErr, id, id)
+		again := "when that is mended, go on with"
+		if exit.Code(runErr) == exit.Retry {
+			again = "go on with"
+		}
+		return fmt.Errorf("run %s: %w\nlogs: orchard run logs %s; %s: orchard run retry %s", id, runErr, id, again, id)
 	}
 	if d.Closing != nil {
 		d.Closing(ctx, stdout, plan, res)

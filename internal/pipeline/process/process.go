@@ -45,6 +45,11 @@ func (r *Runner) Step(ctx context.Context, s pipeline.Step) (pipeline.StepResult
 	if r.Started != nil {
 		r.Started(s.Node, dir)
 	}
+	tmp := filepath.Join(dir, "tmp")
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		return pipeline.StepResult{}, exit.With(exit.Gone, fmt.Errorf("step %s: %w", s.Node, err))
+	}
+	defer os.RemoveAll(tmp)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return pipeline.StepResult{}, exit.With(exit.Gone, fmt.Errorf("step %s: %w", s.Node, err))
@@ -85,6 +90,9 @@ func (r *Runner) Step(ctx context.Context, s pipeline.Step) (pipeline.StepResult
 
 func (r *Runner) environment(s pipeline.Step, dir string) []string {
 	env := append(os.Environ(), r.Env...)
+	if os.Getenv("TMPDIR") == "" { // what a killed step leaves goes with its folder
+		env = append(env, "TMPDIR="+filepath.Join(dir, "tmp"))
+	}
 	for k, v := range s.Env {
 		env = append(env, k+"="+v)
 	}

@@ -115,15 +115,13 @@ func (d *Dir) Finish(now time.Time, res pipeline.Result, runErr error) error {
 	d.record.Outputs = res.Outputs
 	if runErr != nil {
 		d.record.ExitCode, d.record.Error = exit.Code(runErr), runErr.Error()
-		if !bad(d.record.Phase) {
+		if !d.record.Phase.Bad() {
 			d.record.Phase = pipeline.Failed
 		}
 	}
 	err := d.write()
 	return errors.Join(err, d.events.Close(), d.lock.Close())
 }
-
-func bad(p pipeline.Phase) bool { return p == pipeline.Failed || p == pipeline.Error }
 
 func (d *Dir) write() error {
 	raw, err := json.MarshalIndent(d.record, "", "  ")

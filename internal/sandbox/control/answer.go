@@ -1,24 +1,12 @@
 package control
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
-)
 
-// marshal is v as JSON without HTML escapes and without a final newline, as the
-// original writes it.
-func marshal(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	e := json.NewEncoder(&buf)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
-}
+	"orchard/internal/seal"
+)
 
 func head(w http.ResponseWriter, status, length int) {
 	w.Header().Set("Content-Type", "application/json")
@@ -28,7 +16,7 @@ func head(w http.ResponseWriter, status, length int) {
 
 // writeJSON answers with v. An error of the connection is the client's to notice.
 func writeJSON(w http.ResponseWriter, status int, v any) {
-	b, err := marshal(v)
+	b, err := seal.JSON(v)
 	if err != nil { // only for a type that cannot be JSON
 		panic(err)
 	}
@@ -45,7 +33,7 @@ const settle = 250 * time.Millisecond
 // client that has its answer may send the same request again and means it, while one
 // whose connection broke is known not to have it.
 func writeDelivered(w http.ResponseWriter, r *http.Request, v any, repeated bool, delivered func()) error {
-	b, err := marshal(v)
+	b, err := seal.JSON(v)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"orchard/agent/wire"
+	"orchard/internal/lossy"
 	"orchard/internal/sandbox/control/patch"
 )
 
@@ -143,7 +144,7 @@ func (t *agentTree) Remove(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case job.State != wire.Done || job.ExitCode == nil || *job.ExitCode != 0:
-		return fmt.Errorf("rm %s: %s%s", name, job.Error, text(job.Stderr.Data))
+		return fmt.Errorf("rm %s: %s%s", name, job.Error, lossy.Text(job.Stderr.Data))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"orchard/agent/wire"
+	"orchard/internal/logx"
 	"orchard/internal/seal"
 )
 
@@ -77,7 +78,7 @@ func (s *Service) deliver(w http.ResponseWriter, r *http.Request, st State, job 
 		}
 		if err != nil {
 			// The answer is good; an equal command within a minute would be taken for it.
-			zerolog.Ctx(r.Context()).Warn().Err(err).Str("sandbox", st.Spec.ID).Msg("agent not told of a delivered answer")
+			zerolog.Ctx(r.Context()).Warn().Err(err).Str(logx.Sandbox, st.Spec.ID).Msg("agent not told of a delivered answer")
 		}
 	})
 }

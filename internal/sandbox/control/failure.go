@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"orchard/agent/wire"
+	"orchard/internal/seal"
 )
 
 // failure is an answer that is not a success. Its body is the original's:
@@ -48,7 +49,7 @@ func (f *failure) MarshalJSON() ([]byte, error) {
 	if len(f.invalid) > 0 {
 		b.Detail = f.invalid
 	}
-	return marshal(b)
+	return seal.JSON(b)
 }
 
 func fail(status int, format string, a ...any) *failure {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"orchard/agent/wire"
+	"orchard/internal/seal"
 )
 
 var modeRule = regexp.MustCompile(`^0?[0-7]{3}$`)
@@ -86,7 +87,7 @@ func (s *Service) getFile(w http.ResponseWriter, r *http.Request) error {
 		return s.agentFault(r.Context(), st, err, "File not found: "+path)
 	}
 	defer resp.Body.Close()
-	name, err := marshal(path)
+	name, err := seal.JSON(path)
 	if err != nil {
 		return err
 	}

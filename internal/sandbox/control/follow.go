@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"orchard/agent/wire"
@@ -148,15 +147,11 @@ func (s *Service) askOnce(ctx context.Context, st State, wait time.Duration, ask
 		return wire.Job{}, err
 	}
 	job, err := ask(ctx, a, max(wait, 0))
-	if err == nil && job.Reason == wire.ReasonKilled && strings.HasPrefix(job.Error, agentEnds) {
-		err = errors.New(job.Error)
+	if err == nil && job.Reason == wire.ReasonEnded {
+		err = errors.New(job.Error) // lost with the sandbox: the runtime says why
 	}
 	return job, err
 }
-
-// agentEnds begins an agent's words for the jobs that it kills because it ends itself:
-// they are lost with the sandbox, and the runtime will say why.
-const agentEnds = "the sandbox ended"
 
 // endOf is *ended when st's sandbox has ended or is another one by now, else nil.
 func (s *Service) endOf(ctx context.Context, st State) error {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"orchard/internal/seal"
 )
 
 // sandboxID is an RFC 1123 label: it becomes a Pod's name and label, and a part of
@@ -19,11 +21,7 @@ const sandboxIDRule = "sandbox_id must be 1 to 63 lower-case letters, digits and
 
 // newSandboxID is long enough that two never meet: the original's eight digits collide
 // in one of four fleets of 50,000.
-func newSandboxID() string {
-	var b [8]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
+func newSandboxID() string { return seal.Random(8) }
 
 // keyedSandboxID is the id of a create with an Idempotency-Key and no id of its own:
 // every replica derives the same one, so a repeat finds the first one's sandbox.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orchard/agent/wire"
+	"orchard/internal/lossy"
 )
 
 // Statuses of a job as clients see it.
@@ -102,7 +103,7 @@ func jobView(j wire.Job, encoded bool) jobAnswer {
 		v.StdoutBase64, v.StderrBase64 = ptr(nonNil(j.Stdout.Data)), ptr(nonNil(stderr))
 		return v
 	}
-	v.Stdout, v.Stderr = text(j.Stdout.Data), text(stderr)+note
+	v.Stdout, v.Stderr = lossy.Text(j.Stdout.Data), lossy.Text(stderr)+note
 	return v
 }
 
@@ -143,7 +144,7 @@ func (s *Service) owning(ctx context.Context, id string) (State, error) {
 	return st, nil
 }
 
-// look for a job until it ends or the time is over.
+// findJob is a job, looked at until it ends or the time is over.
 func (s *Service) findJob(ctx context.Context, id string, wait time.Duration) (wire.Job, error) {
 	st, err := s.owning(ctx, id)
 	var job wire.Job

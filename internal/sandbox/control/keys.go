@@ -1,11 +1,11 @@
 package control
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/hex"
 	"strings"
+
+	"orchard/internal/seal"
 )
 
 // Keys are the API keys that a service takes. Only their hashes are kept, so a Keys
@@ -42,8 +42,4 @@ func (k Keys) Match(key string) bool {
 }
 
 // NewKey is a random key.
-func NewKey() string {
-	b := make([]byte, 24)
-	rand.Read(b) // never fails: crypto/rand ends the program instead
-	return hex.EncodeToString(b)
-}
+func NewKey() string { return seal.Random(24) }

@@ -2,13 +2,12 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"time"
 
-	"github.com/rs/zerolog"
+	"orchard/internal/serve"
 )
 
 // Serve answers requests on l, which it closes, until ctx is over; then it lets
@@ -20,32 +19,17 @@ func Serve(ctx context.Context, l net.Listener, rt Runtime, settings Settings) e
 		l.Close()
 		return err
 	}
-	log := zerolog.Ctx(ctx)
 	server := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: 10 * time.Second,
+		Handler: s,
 		// Clients keep idle connections for up to two minutes; a server that closes first
 		// loses their next request. No WriteTimeout: long polls last an hour.
 		IdleTimeout: 150 * time.Second,
 		// Requests outlive ctx, to be drained.
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve sandboxes on %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	s.Drain()
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), settings.Drain)
-	defer cancel()
-	if err := server.Shutdown(limit); err != nil {
-		log.Warn().Err(err).Msg("requests cut off")
-		server.Close()
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve sandboxes on %s: %w", l.Addr(), err)
+	server.RegisterOnShutdown(s.Drain)
+	if err := serve.Until(ctx, l, server, settings.Drain); err != nil {
+		return fmt.Errorf("sandbox service: %w", err)
 	}
 	return nil
 }

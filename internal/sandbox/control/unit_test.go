@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"orchard/internal/sandbox"
+	"orchard/internal/seal"
 )
 
 func TestKeys(t *testing.T) {
@@ -94,7 +95,7 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		b, err := parseBody(raw)
 		if err != nil {
-			if _, marshalErr := marshal(err); marshalErr != nil {
+			if _, marshalErr := seal.JSON(err); marshalErr != nil {
 				t.Fatal(marshalErr)
 			}
 			return

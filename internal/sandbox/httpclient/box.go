@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orchard/internal/logx"
 	"orchard/internal/sandbox"
 )
 
@@ -49,7 +50,7 @@ func (b *box) keep(ctx context.Context, lease time.Duration) {
 			case sandbox.IsLost(err): // the next command says so
 				return
 			case err != nil && ctx.Err() == nil:
-				zerolog.Ctx(ctx).Warn().Err(err).Str("sandbox", b.id).Msg("heartbeat not taken")
+				zerolog.Ctx(ctx).Warn().Err(err).Str(logx.Sandbox, b.id).Msg("heartbeat not taken")
 			}
 		}
 	})

@@ -11,8 +11,6 @@ package httpclient
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,6 +23,7 @@ import (
 
 	"orchard/internal/exit"
 	"orchard/internal/sandbox"
+	"orchard/internal/seal"
 )
 
 // Options say where the service is. HTTP nil is a client of our own.
@@ -65,7 +64,11 @@ func New(o Options) (*Client, error) {
 	if c.http == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 256
-		c.http = &http.Client{Transport: t}
+		c.http = &http.Client{
+			Transport: t,
+			// A followed redirect would carry the key to another address.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
 	}
 	if c.patience == 0 {
 		c.patience = 2 * time.Minute
@@ -119,11 +122,8 @@ func (c *Client) check(ctx context.Context) error {
 	return nil
 }
 
-func newKey() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
+// newKey is an Idempotency-Key of its own.
+func newKey() string { return seal.Random(16) }
 
 // state is a sandbox as the service tells it.
 type state struct {

@@ -30,6 +30,25 @@ func TestNewRefusesBadURLs(t *testing.T) {
 	}
 }
 
+// The key goes to the given address only: a service that sends callers elsewhere is an
+// error, and nobody elsewhere is asked.
+func TestFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("asked elsewhere: %s with key %q", r.URL.Path, r.Header.Get("X-API-Key"))
+	}))
+	defer elsewhere.Close()
+	s := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusFound))
+	defer s.Close()
+	c, err := httpclient.New(httpclient.Options{URL: s.URL, Key: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(t.Context()); exit.Code(err) != exit.Config {
+		t.Errorf("check: %v, want an error of exit code %d", err, exit.Config)
+	}
+}
+
 // Whatever breaks on the way, everything happens once.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"orchard/internal/seal"
 )
 
 // controllers are what a sandbox is limited by.
@@ -138,7 +140,7 @@ func newHierarchies(name, record string) (*hierarchies, error) {
 // TryCgroups makes a cgroup as a sandbox's and removes it. It returns which version that
 // was; the error says why limits would be partial. Scratch is a folder for its notes.
 func TryCgroups(ctx context.Context, scratch string) (version string, err error) {
-	h, err := newHierarchies("orchard-try-"+randomHex(4), filepath.Join(scratch, recordName))
+	h, err := newHierarchies("orchard-try-"+seal.Random(4), filepath.Join(scratch, recordName))
 	defer func() { err = errors.Join(err, removeRecordedCgroups(scratch)) }()
 	if err != nil {
 		return "", err

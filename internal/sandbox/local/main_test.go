@@ -20,6 +20,7 @@ import (
 	"orchard/agent/wire"
 	"orchard/internal/sandbox"
 	"orchard/internal/sandbox/control"
+	"orchard/internal/seal"
 )
 
 // agentBinary is the real agent, built once.
@@ -74,7 +75,7 @@ func open(t testing.TB, change ...func(*Options)) *Runtime {
 func begin(t testing.TB, r *Runtime, spec sandbox.Spec) control.State {
 	t.Helper()
 	if spec.ID == "" {
-		spec.ID = "s-" + randomHex(4)
+		spec.ID = "s-" + seal.Random(4)
 	}
 	if spec.Image == "" {
 		spec.Image = HostImage
@@ -124,7 +125,7 @@ func call(ctx context.Context, r *Runtime, id, method, path string, body, into a
 
 // run executes a command and waits for its end.
 func run(ctx context.Context, r *Runtime, id string, req wire.ExecRequest) (wire.Job, error) {
-	req.ID = randomHex(8)
+	req.ID = seal.Random(8)
 	if req.TimeoutMS == 0 {
 		req.TimeoutMS = (2 * time.Minute).Milliseconds()
 	}

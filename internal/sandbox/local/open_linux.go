@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/rs/zerolog"
 
@@ -39,10 +40,10 @@ func New(ctx context.Context, opts Options) (*Runtime, error) {
 		return nil, err
 	}
 	if r.images, err = image.Open(filepath.Join(opts.CacheDir, "images"), r.ids.ranges); err != nil {
-		return nil, err
+		return nil, unusable("--cache-dir", opts.CacheDir, err)
 	}
 	if r.service, err = openService(opts.StateDir); err != nil {
-		return nil, err
+		return nil, unusable("--state-dir", opts.StateDir, err)
 	}
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	r.spawn = newSpawner()
@@ -50,6 +51,15 @@ func New(ctx context.Context, opts Options) (*Runtime, error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+// unusable marks why a folder that the user chose cannot be used: it is full, or cannot
+// be made or written.
+func unusable(flag, folder string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return exit.Gonef("%s %s: %w", flag, folder, err)
+	}
+	return exit.Configf("%s %s: %w", flag, folder, err)
 }
 
 // open is what New does once there is something to close.

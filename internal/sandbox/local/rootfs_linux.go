@@ -36,6 +36,11 @@ func (r *Runtime) rootfs(ctx context.Context, spec sandbox.Spec) (*rootfs, error
 		if err != nil {
 			return nil, err
 		}
+		// A task whose tests would pass must not run out of time because the standard
+		// library is being compiled: better to wait once.
+		if err := r.Warm(ctx); ctx.Err() != nil {
+			return nil, err
+		}
 		root = host.rootfs(r.warm.ready(host.goTool))
 	} else {
 		img, err := r.images.Get(ctx, spec.Image)

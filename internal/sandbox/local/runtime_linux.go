@@ -16,6 +16,7 @@ import (
 	"orchard/internal/sandbox"
 	"orchard/internal/sandbox/control"
 	"orchard/internal/sandbox/local/image"
+	"orchard/internal/seal"
 )
 
 // tombstone is how long an ended sandbox stays known.
@@ -73,7 +74,7 @@ func (r *Runtime) Start(ctx context.Context, spec sandbox.Spec) (control.State, 
 	now := time.Now()
 	b := &box{r: r, limits: l, ready: make(chan struct{}), ended: make(chan struct{})}
 	b.state = control.State{
-		Spec: spec, UID: randomHex(16), Phase: control.Pending, Created: now, Host: r.hostname, Limits: control.LimitsFull,
+		Spec: spec, UID: seal.Random(16), Phase: control.Pending, Created: now, Host: r.hostname, Limits: control.LimitsFull,
 		Message: "it is about to start",
 	}
 	if r.cgroups == nil {
@@ -86,9 +87,6 @@ func (r *Runtime) Start(ctx context.Context, spec sandbox.Spec) (control.State, 
 	var boxCtx context.Context
 	boxCtx, b.cancel = context.WithCancel(r.ctx)
 	r.boxes[spec.ID] = b
-	if spec.Image == HostImage {
-		r.warm.start(r.ctx, &r.wg, r.host.goTool)
-	}
 	r.wg.Go(func() {
 		defer b.cancel()
 		b.run(boxCtx)
@@ -192,7 +190,8 @@ func (r *Runtime) Agent(_ context.Context, id string) (http.RoundTripper, string
 }
 
 // Warm builds the Go cache that sandboxes of "host" share, if it is not there yet, and
-// returns when it is. The first such sandbox does the same in the background.
+// returns when it is. Such sandboxes wait for it; where it cannot be built they start
+// with an empty one.
 func (r *Runtime) Warm(ctx context.Context) error {
 	if r.host.goTool == nil {
 		return nil

@@ -1,8 +1,6 @@
 package local
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"orchard/internal/seal"
 )
 
 // service is the folder of one running service. Its lock says that it runs: the kernel
@@ -18,12 +18,6 @@ type service struct {
 	id   string
 	dir  string
 	lock *os.File
-}
-
-func randomHex(n int) string {
-	b := make([]byte, n)
-	rand.Read(b) // never fails: crypto/rand ends the program instead
-	return hex.EncodeToString(b)
 }
 
 // openService removes what dead services left in stateDir and makes a folder for this one.
@@ -44,7 +38,7 @@ func openService(stateDir string) (*service, error) {
 	if err := sweep(all); err != nil {
 		return nil, fmt.Errorf("remove what an earlier service left: %w", err)
 	}
-	s := &service{id: randomHex(6)}
+	s := &service{id: seal.Random(6)}
 	s.dir = filepath.Join(all, s.id)
 	if err := os.MkdirAll(filepath.Join(s.dir, "boxes"), 0o700); err != nil {
 		return nil, err

@@ -63,8 +63,7 @@ func (g *goTool) env(cache, scratch string) []string {
 }
 
 // warmer builds Go's standard library once per version into a cache that sandboxes share
-// as an overlay's lower layer: a first test there takes a second, not a minute. It is
-// built in the background; until it is whole, sandboxes start with an empty cache.
+// as an overlay's lower layer: a first test there takes a second, not a minute.
 type warmer struct {
 	dir   string
 	spawn *spawner

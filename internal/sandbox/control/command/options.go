@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,11 +141,7 @@ func (o *options) complete() error {
 		o.logLevel = "error"
 	}
 	if o.local.StateDir == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--state-dir: needed, as there is no cache folder: %w", err))
-		}
-		o.local.StateDir = filepath.Join(cache, "orchard")
+		o.local.StateDir = local.DefaultCache()
 	}
 	o.local.Tools = o.tools.Value()
 	return errors.Join(append(errs, o.settings.Validate())...)

@@ -1,4 +1,4 @@
-package control
+package lossy
 
 import (
 	"strings"
@@ -26,10 +26,14 @@ func TestText(t *testing.T) {
 		{"beyond Unicode", "\xf4\x90\x80\x80", "\uFFFD\uFFFD\uFFFD\uFFFD"},
 		{"five bytes", "\xf8\x88\x80\x80\x80", "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD"},
 		{"real U+FFFD", "\uFFFDx\xff", "\uFFFDx\uFFFD"},
+		{"plain", "aé漢😀", "aé漢😀"},
+		{"character cut off at the end", "a\xe2\x82", "a\uFFFD"},
+		{"three bytes of four, then none", "\xf0\x90\x80\xff", "\uFFFD\uFFFD"},
+		{"two starts", "\xc3\xc3\xa9", "\uFFFDé"},
 		{"table 3-8 of Unicode", "\x61\xf1\x80\x80\xe1\x80\xc2\x62\x80\x63\x80\xbf\x64", "a\uFFFD\uFFFD\uFFFDb\uFFFDc\uFFFD\uFFFDd"},
 	} {
-		if got := text([]byte(c.in)); got != c.want {
-			t.Errorf("%s: text(%q) = %q, want %q", c.name, c.in, got, c.want)
+		if got := Text([]byte(c.in)); got != c.want {
+			t.Errorf("%s: Text(%q) = %q, want %q", c.name, c.in, got, c.want)
 		}
 	}
 }
@@ -38,15 +42,33 @@ func TestTextProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.SliceOf(rapid.Byte()).Draw(t, "in")
-		got := text(in)
+		got := Text(in)
 		if !utf8.ValidString(got) {
-			t.Fatalf("text(%q) = %q is not UTF-8", in, got)
+			t.Fatalf("Text(%q) = %q is not UTF-8", in, got)
 		}
 		if utf8.Valid(in) && got != string(in) {
-			t.Fatalf("text(%q) = %q changed valid text", in, got)
+			t.Fatalf("Text(%q) = %q changed valid text", in, got)
 		}
 		if strings.ToValidUTF8(got, "") != got || len(got) == 0 != (len(in) == 0) {
-			t.Fatalf("text(%q) = %q", in, got)
+			t.Fatalf("Text(%q) = %q", in, got)
+		}
+	})
+}
+
+func FuzzText(f *testing.F) {
+	f.Add([]byte("a\xe2\x82b\xf0\x90\x80\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got := Text(b)
+		if !utf8.ValidString(got) {
+			t.Fatalf("%q is not valid", got)
+		}
+		if utf8.Valid(b) && got != string(b) {
+			t.Fatalf("valid %q became %q", b, got)
+		}
+		// One mark for a piece of at most three bytes: never more characters than
+		// Go's count, never fewer than a third of it.
+		if n, most := utf8.RuneCountInString(got), utf8.RuneCount(b); n > most || 3*n < most {
+			t.Fatalf("%q has %d characters, Go counts %d", b, n, most)
 		}
 	})
 }

@@ -1,4 +1,9 @@
-package control
+// Package lossy reads bytes that need not be UTF-8 as text.
+//
+// What a command prints is shown to people, models and clients, who count its
+// characters: all of them get the same ones, those that Python would give. The exact
+// bytes are kept elsewhere; nothing here can give them back.
+package lossy
 
 import (
 	"strings"
@@ -7,10 +12,10 @@ import (
 
 const replacement = "\uFFFD"
 
-// text is b as UTF-8 with U+FFFD for every maximal part that is not, as Python's
+// Text is b as UTF-8 with U+FFFD for every maximal part that is not, as Python's
 // decode(errors="replace") and the web do it. The standard library replaces byte by
 // byte, or a whole run by one, so a client would count other lengths.
-func text(b []byte) string {
+func Text(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
 	}
