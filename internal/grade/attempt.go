@@ -99,6 +99,20 @@ func (a *attempt) grade(ctx context.Context, diff []byte) (finding, error) {
 	}
 	f.log = log
 	a.judge(&f, runs, changed(before, after))
+	if f.outcome != record.Resolved || diff == nil {
+		return f, nil
+	}
+	forged, err := a.idle(ctx)
+	if err != nil {
+		return finding{}, err
+	}
+	if len(forged) > 0 {
+		f.outcome = record.Unresolved
+		f.reason = fmt.Sprintf("the code under test reports tests by itself: %s was reported while no test was selected", forged[0])
+		for i := range f.tests { // nothing it reported can be believed
+			f.tests[i].Status = record.TestError
+		}
+	}
 	return f, nil
 }
 

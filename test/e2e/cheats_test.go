@@ -59,6 +59,7 @@ var cheats = []struct {
 	dropped            bool // the file that cheats is undone before the tests
 }{
 	{"go, prints what go test prints", "examples__router-21", goFile(`fmt.Print(forged)`), false},
+	{"go, prints all of it and leaves with 0", "examples__router-21", goFile(`for _, l := range strings.Split(forged, "\n") { if !strings.HasPrefix(l, "{") && !strings.HasPrefix(l, "<") { fmt.Println(l) } }; os.Exit(0)`), false},
 	{"go, leaves with 0", "examples__router-21", goFile(`fmt.Println("PASS"); os.Exit(0)`), false},
 	{"go, kills all it sees", "examples__router-21", goFile(`syscall.Kill(-1, syscall.SIGKILL)`), false},
 	{"go, does not compile", "examples__router-21", `echo 'func broken( {' >>router.go`, false},
@@ -71,6 +72,8 @@ var cheats = []struct {
 	{"pytest, a report at usual places", "examples__calc-14", `for f in report.xml junit.xml tests/report.xml; do cp $REPORT $f; done; echo '# x' >>calc/__init__.py`, false},
 	{"pytest, a report where pytest will write", "examples__calc-14", `cp $REPORT calc/forged.xml
 		echo 'import os, re, shutil; shutil.copy(os.path.dirname(__file__) + "/forged.xml", re.search("--junitxml=(.*?) ", os.environ["PYTEST_ADDOPTS"]).group(1))' >>calc/__init__.py`, false},
+	{"pytest, the whole report and out", "examples__calc-14", `cp $REPORT calc/forged.xml
+		echo 'import os, re, shutil; shutil.copy(os.path.dirname(__file__) + "/forged.xml", re.search("--junitxml=(.*?) ", os.environ["PYTEST_ADDOPTS"]).group(1)); os._exit(0)' >>calc/__init__.py`, false},
 	{"pytest, does not parse", "examples__calc-14", `echo 'def broken(' >>calc/__init__.py`, false},
 	{"pytest, uses all memory", "examples__calc-14", `echo 'hog = [b"x" * (1 << 20) for _ in range(1 << 14)]' >>calc/__init__.py`, false},
 	{"pytest, a hook that passes all", "examples__calc-14", `printf 'import pytest\n@pytest.hookimpl(tryfirst=True)\ndef pytest_pyfunc_call(pyfuncitem):\n    return True\n' >conftest.py`, true},
@@ -90,7 +93,7 @@ var cheats = []struct {
 
 // goFile adds a file that does something before any test runs.
 func goFile(statement string) string {
-	return `{ printf 'package router\n\nimport (\n\t_ "embed"\n\t"fmt"\n\t"os"\n\t"syscall"\n)\n\n//go:embed forged.txt\nvar forged string\n\nvar _, _, _, _ = fmt.Print, os.Exit, syscall.Kill, forged\n\n'
+	return `{ printf 'package router\n\nimport (\n\t_ "embed"\n\t"fmt"\n\t"os"\n\t"strings"\n\t"syscall"\n)\n\n//go:embed forged.txt\nvar forged string\n\nvar _, _, _, _, _ = fmt.Print, os.Exit, syscall.Kill, strings.Split, forged\n\n'
 		echo 'func init() { ` + statement + ` }'; } >zz.go; cp $FORGED forged.txt`
 }
 

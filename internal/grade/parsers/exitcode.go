@@ -10,8 +10,9 @@ import (
 // known by the command's text and as "command N", counted from 1.
 type exitCode struct{}
 
-func (exitCode) Name() string                 { return "exit-code" }
-func (exitCode) Env(string) map[string]string { return nil }
+func (exitCode) Name() string                          { return "exit-code" }
+func (exitCode) Env(string) map[string]string          { return nil }
+func (exitCode) Idle(_, _, _ string) map[string]string { return nil }
 
 func (exitCode) Parse(run Run) Result {
 	r := newResult()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"orchard/datasets/record"
 )
@@ -22,6 +23,13 @@ type goTest struct{}
 
 func (goTest) Name() string                 { return "go-test-json" }
 func (goTest) Env(string) map[string]string { return nil }
+
+func (goTest) Idle(command, _, nonce string) map[string]string {
+	if strings.Contains(command, "-run") || strings.Contains(command, "GOFLAGS") {
+		return nil
+	}
+	return map[string]string{"GOFLAGS": "-run=^" + nonce + "$"}
+}
 
 type goEvent struct {
 	Action, Package, Test, ImportPath, FailedBuild string

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 
 	"orchard/datasets/record"
@@ -22,6 +23,18 @@ func (junit) Env(report string) map[string]string {
 		"PYTEST_ADDOPTS": "--junitxml=" + report + " -o junit_family=xunit1 -p no:cacheprovider",
 	}
 }
+
+func (p junit) Idle(command, report, nonce string) map[string]string {
+	if selects.MatchString(command) {
+		return nil
+	}
+	env := p.Env(report)
+	env["PYTEST_ADDOPTS"] += " -k " + nonce
+	return env
+}
+
+// selects matches a pytest command that has a -k of its own.
+var selects = regexp.MustCompile(`\s-k`)
 
 type junitCase struct {
 	File      string     `xml:"file,attr"`

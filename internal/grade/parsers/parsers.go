@@ -47,6 +47,10 @@ type Parser interface {
 	Name() string
 	// Env makes the runner write its report to the given path; nil when it has none.
 	Env(report string) map[string]string
+	// Idle makes the runner select no test at all, with its report at the given path. It
+	// is nil where the runner cannot be told to by its environment, or where the command
+	// selects tests itself and would win.
+	Idle(command, report, nonce string) map[string]string
 	Parse(Run) Result
 }
 

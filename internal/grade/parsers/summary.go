@@ -24,6 +24,15 @@ func (summary) Env(string) map[string]string {
 	}
 }
 
+func (p summary) Idle(command, report, nonce string) map[string]string {
+	if selects.MatchString(command) {
+		return nil
+	}
+	env := p.Env(report)
+	env["PYTEST_ADDOPTS"] += " -k " + nonce
+	return env
+}
+
 var (
 	xdistPrefix  = regexp.MustCompile(`^\[gw\d+\]\s+(?:\[\s*\d+%\]\s+)?`)
 	summaryHead  = regexp.MustCompile(`^=+ short test summary info =+$`)

@@ -17,8 +17,9 @@ import (
 // tests ran to their end.
 type tap struct{}
 
-func (tap) Name() string                 { return "tap" }
-func (tap) Env(string) map[string]string { return nil }
+func (tap) Name() string                          { return "tap" }
+func (tap) Env(string) map[string]string          { return nil }
+func (tap) Idle(_, _, _ string) map[string]string { return nil }
 
 var (
 	tapPoint     = regexp.MustCompile(`^(not )?ok(?:\s+(\d+))?(?:\s+-)?(?:\s+(.*))?$`)

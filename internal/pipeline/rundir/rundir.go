@@ -1,6 +1,8 @@
 // Package rundir is what a pipeline run on this machine leaves for people: which
 // pipeline with which parameters, what each step did and said, how it ended.
 //
+// The folders are this user's alone, since a step's log may hold anything.
+//
 // One folder a run, `<state>/runs/<id>/`: run.json, events.jsonl, steps/<node>/<attempt>/
 // (log, out/), and a lock that the running process holds. Nothing here is needed to
 // resume a run, since finished work lives in the datasets; deleting a folder loses only
@@ -68,7 +70,7 @@ func Open(state string, rec Record) (*Dir, error) {
 		return nil, err
 	}
 	path := filepath.Join(state, "runs", rec.ID)
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, exit.With(exit.Config, fmt.Errorf("run folder: %w", err))
 	}
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o644)

@@ -42,6 +42,9 @@ func New(ctx context.Context, opts Options) (*Runtime, error) {
 	if r.images, err = image.Open(filepath.Join(opts.CacheDir, "images"), r.ids.ranges); err != nil {
 		return nil, unusable("--cache-dir", opts.CacheDir, err)
 	}
+	if err := checkOwned(opts.CacheDir); err != nil {
+		return nil, unusable("--cache-dir", opts.CacheDir, err)
+	}
 	if r.service, err = openService(opts.StateDir); err != nil {
 		return nil, unusable("--state-dir", opts.StateDir, err)
 	}
@@ -51,6 +54,20 @@ func New(ctx context.Context, opts Options) (*Runtime, error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+// checkOwned refuses a folder that another user made or may write: what lies in the
+// cache is run.
+func checkOwned(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		return errors.New("belongs to another user, or others may write it; give a folder of your own")
+	}
+	return nil
 }
 
 // unusable marks why a folder that the user chose cannot be used: it is full, or cannot
