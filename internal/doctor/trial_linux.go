@@ -36,7 +36,7 @@ func trySandbox(ctx context.Context, o Options) (st control.State, took time.Dur
 		return st, 0, err
 	}
 	defer os.RemoveAll(dir)
-	r, err := local.New(ctx, local.Options{StateDir: dir, AgentPath: o.AgentPath})
+	r, err := local.New(ctx, local.Options{StateDir: dir, AgentPath: o.AgentPath, Cold: true})
 	if err != nil {
 		return st, 0, err
 	}

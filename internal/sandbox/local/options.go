@@ -32,6 +32,9 @@ type Options struct {
 	// Tools are folders that "host" sandboxes see besides the system's own, read-only at
 	// the same path; their bin folder, or they themselves without one, come into PATH.
 	Tools []string
+	// Cold starts sandboxes of "host" with an empty Go build cache where there is no warm
+	// one, instead of building it first, which takes about a minute.
+	Cold bool
 	// Processes is how many processes and threads a sandbox may have; 0 is 4096.
 	Processes int
 }

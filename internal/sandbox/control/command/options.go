@@ -99,7 +99,7 @@ func (o *options) flags() []cli.Flag {
 		seconds("drain", "DRAIN_SECONDS", "on SIGTERM let requests end for `TIME`", &set.Drain),
 
 		text("state-dir", "ORCHARD_STATE_DIR", "local: keep sandboxes in `FOLDER`; default: orchard in the user's cache folder", &o.local.StateDir),
-		text("cache-dir", "ORCHARD_CACHE_DIR", "local: keep unpacked images in `FOLDER`; default: cache in --state-dir", &o.local.CacheDir),
+		text("cache-dir", "ORCHARD_CACHE_DIR", "local: keep unpacked images and Go build caches in `FOLDER`; default: orchard in the user's cache folder", &o.local.CacheDir),
 		text("agent", local.AgentVariable, "local: the orchard-agent `FILE`; default: beside this program, then on PATH", &o.local.AgentPath),
 		&cli.StringSliceFlag{Name: "tool", EnvVars: []string{"ORCHARD_TOOLS"}, Usage: "local: host sandboxes also see `FOLDER`, read-only; repeatable", Destination: &o.tools},
 	}
@@ -142,6 +142,9 @@ func (o *options) complete() error {
 	}
 	if o.local.StateDir == "" {
 		o.local.StateDir = local.DefaultCache()
+	}
+	if o.local.CacheDir == "" {
+		o.local.CacheDir = local.DefaultCache()
 	}
 	o.local.Tools = o.tools.Value()
 	return errors.Join(append(errs, o.settings.Validate())...)
