@@ -102,6 +102,7 @@ func TestLease(t *testing.T) {
 	nap := naptime()
 	j := b.submit(wire.ExecRequest{Shell: "(setsid " + nap + " &); sleep 60"}, "")
 	b.await(j.ID, wire.Running)
+	eventually(t, "it runs", func() bool { return alive(nap) })
 	for range 5 { // heartbeats keep it alive beyond a lease
 		var l wire.Lease
 		b.want(200, "POST", "/v1/lease", wire.Lease{Seconds: 5}, &l)

@@ -260,7 +260,11 @@ func waitGone(t *testing.T, pid int) {
 		return
 	}
 	defer unix.Close(fd)
-	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 30_000); n != 1 {
+	n, err := 0, unix.EINTR
+	for err == unix.EINTR { // a signal of the Go runtime is no answer
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 30_000)
+	}
+	if n != 1 {
 		t.Errorf("process %d outlives its service (%v)", pid, err)
 	}
 }

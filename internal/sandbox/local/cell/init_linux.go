@@ -101,7 +101,11 @@ func (c *Config) become() error {
 		return fmt.Errorf("die with the service: %w", err)
 	}
 	poll := []unix.PollFd{{Fd: ConfigFD}}
-	if _, err := unix.Poll(poll, 0); err != nil || poll[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0 {
+	_, err := unix.Poll(poll, 0)
+	for err == unix.EINTR {
+		_, err = unix.Poll(poll, 0)
+	}
+	if err != nil || poll[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0 {
 		return errors.New("the service is gone")
 	}
 	env := append(c.Env, Variable+"="+agent)
@@ -114,6 +118,6 @@ func (c *Config) become() error {
 	if c.Probe {
 		return errors.New(Probed)
 	}
-	err := unix.Exec(c.Argv[0], c.Argv, env)
+	err = unix.Exec(c.Argv[0], c.Argv, env)
 	return fmt.Errorf("execute %s: %w", c.Argv[0], err)
 }
