@@ -26,7 +26,7 @@ func (r *run) dag(ctx context.Context, c call, w *Workflow, t *Template, in scop
 		running  int
 		failFast = t.DAG.FailFast == nil || *t.DAG.FailFast
 		failed   Phase // the first failure
-		cut      Phase // failed, once failFast kept a task from starting
+		cut      Phase // of the DAG, once failFast or a stop kept a task from starting
 		fault    error
 		slots    chan struct{}
 	)
@@ -45,10 +45,13 @@ func (r *run) dag(ctx context.Context, c call, w *Workflow, t *Template, in scop
 			}
 			started[k.Name] = true
 			running++
-			if start && failFast {
+			switch {
+			case start && ctx.Err() != nil && cut == "":
+				cut = r.unbegun(c.node + "/" + k.Name).phase
+			case start && failFast && cut == "":
 				cut = failed
 			}
-			if !start || fault != nil || ctx.Err() != nil || cut != "" {
+			if !start || fault != nil || cut != "" {
 				go func() { done <- task{k.Name, ended{phase: Omitted}} }()
 				continue
 			}
@@ -193,7 +196,7 @@ func (r *run) one(ctx context.Context, c call, w *Workflow, k *Task, node string
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 		case <-ctx.Done():
-			return ended{phase: Omitted}
+			return r.unbegun(node)
 		}
 	}
 	return r.template(ctx, call{node: node, workflow: w, name: k.Template, ref: k.TemplateRef, args: args, depth: c.depth + 1})

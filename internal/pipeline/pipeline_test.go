@@ -270,6 +270,27 @@ func TestDeadlineEndsTheRun(t *testing.T) {
 	}
 }
 
+// A step that ends well after the deadline does not make the rest of the run a success.
+func TestDeadlineBetweenTasks(t *testing.T) {
+	t.Parallel()
+	lib := Library{}
+	task := "templateRef: {name: lib, template: step}, arguments: {parameters: [{name: a, value: x}]}}"
+	yaml := strings.Replace(pipelineYAML("      dag: {tasks: [{name: a, "+task+", {name: b, depends: a, "+task+"]}\n"),
+		"entrypoint: main", "entrypoint: main\n  activeDeadlineSeconds: 1", 1)
+	if err := lib.Add("f", []byte(yaml)); err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	res, err := Run(t.Context(), lib, "p", Options{ID: "r", Step: func(ctx context.Context, s Step) (StepResult, error) {
+		ran++
+		<-ctx.Done()
+		return StepResult{}, nil
+	}})
+	if ran != 1 || res.Phase != Failed || exit.Code(err) != exit.Retry || !strings.Contains(err.Error(), "p/b") {
+		t.Errorf("%d steps, %v, %v", ran, res, err)
+	}
+}
+
 // Every pipeline that is shipped passes the static check.
 func TestShippedPipelines(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ func (r *run) step(ctx context.Context, c call, t *Template, in scope) ended {
 		case r.slots <- struct{}{}:
 			defer func() { <-r.slots }()
 		case <-ctx.Done():
-			return ended{phase: Omitted}
+			return r.unbegun(c.node)
 		}
 	}
 	for attempt := 0; ; attempt++ {
@@ -72,6 +72,13 @@ func (r *run) step(ctx context.Context, c call, t *Template, in scope) ended {
 			return ended{phase: Failed}
 		}
 	}
+}
+
+// unbegun is the end of a node that a deadline or a stop kept from starting: work is
+// left, so it is no success.
+func (r *run) unbegun(node string) ended {
+	r.event(Event{Node: node, Phase: Failed, Code: exit.Retry, Message: "deadline or stop before it began", Leaf: true})
+	return ended{phase: Failed}
 }
 
 func prepare(node string, t *Template, in scope, attempt int) (Step, error) {
