@@ -25,10 +25,14 @@ func (junit) Env(report string) map[string]string {
 }
 
 func (p junit) Idle(command, report, nonce string) map[string]string {
+	return idlePytest(p.Env(report), command, nonce)
+}
+
+// idlePytest adds to env that no test is selected; nil for a command with a -k of its own.
+func idlePytest(env map[string]string, command, nonce string) map[string]string {
 	if selects.MatchString(command) {
 		return nil
 	}
-	env := p.Env(report)
 	env["PYTEST_ADDOPTS"] += " -k " + nonce
 	return env
 }

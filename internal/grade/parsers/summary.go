@@ -25,12 +25,7 @@ func (summary) Env(string) map[string]string {
 }
 
 func (p summary) Idle(command, report, nonce string) map[string]string {
-	if selects.MatchString(command) {
-		return nil
-	}
-	env := p.Env(report)
-	env["PYTEST_ADDOPTS"] += " -k " + nonce
-	return env
+	return idlePytest(p.Env(report), command, nonce)
 }
 
 var (
