@@ -47,6 +47,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	defer s.spool.close()
+	makeThreads() // before any user code can take what they need
 	listener, err := listen(cfg.Listen)
 	if err != nil {
 		return err
@@ -57,7 +58,6 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		defer close(reaped)
 		s.processes.reap(reaping)
 	}()
-	s.running.Go(makeThreads) // costs some milliseconds, and nobody has to wait for it
 	err = s.serve(ctx, listener, func() {
 		s.jobs.close()
 		endJobs()

@@ -1,9 +1,8 @@
 package agent
 
 import (
+	"runtime"
 	"sync"
-	"syscall"
-	"time"
 )
 
 // readyThreads is how many threads the agent makes at its start. The Go runtime makes
@@ -12,14 +11,21 @@ import (
 // Threads are never given back, so after this there are enough.
 const readyThreads = 24
 
-// makeThreads makes them: each of so many system calls at the same time needs its own.
+// makeThreads makes them, and returns when they are there: a goroutine that is locked to
+// a thread shares it with none of the others, and all of them are held at the same time.
 func makeThreads() {
-	var all sync.WaitGroup
+	var begun, all sync.WaitGroup
+	begun.Add(readyThreads)
+	release := make(chan struct{})
 	for range readyThreads {
 		all.Go(func() {
-			pause := syscall.NsecToTimespec(int64(5 * time.Millisecond))
-			_ = syscall.Nanosleep(&pause, nil) // cut short is fine too
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			begun.Done()
+			<-release
 		})
 	}
+	begun.Wait()
+	close(release)
 	all.Wait()
 }
