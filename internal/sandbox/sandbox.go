@@ -20,7 +20,11 @@ import (
 type Spec struct {
 	ID           string            // RFC 1123 label; "" lets the service choose
 	Image        string            // required: "host", or an OCI image reference or archive
-	CPU, Memory  string            // Kubernetes quantities: "500m", "2Gi"
+	CPU, Memory  string            // limits, Kubernetes quantities: "500m", "2Gi"
+	Reserve      Reserve           // what a scheduler keeps free for it, by default the limits
+	Disk         string            // limit of what it writes outside of volumes: "10Gi"
+	Placement    Placement         // which machines may run it
+	Owner        string            // whose it is: the name of an API key; the service sets it
 	Env          map[string]string // of every command
 	Workdir      string            // default working folder; made when absent
 	OpenNetwork  bool              // false: no network but loopback
@@ -28,6 +32,28 @@ type Spec struct {
 	Lifetime     time.Duration     // the service ends it after this, whatever happens
 	Lease        time.Duration     // ends without a heartbeat for so long; 0 is none
 	Labels       map[string]string // seen by list and in metrics
+}
+
+// Reserve is what a scheduler keeps free, when that is less than the limit. "" is the limit.
+type Reserve struct {
+	CPU, Memory string // Kubernetes quantities
+}
+
+// Placement is which machines of a cluster may run a sandbox. A runtime without a
+// scheduler refuses all but the zero value.
+type Placement struct {
+	GPU           int               // how many
+	NodeSelector  map[string]string // labels that the node must have
+	Tolerations   []Toleration      // taints that do not keep it away
+	RuntimeClass  string            // "gvisor", "kata"
+	PriorityClass string
+	PullSecrets   []string // names of Secrets beside the sandboxes
+	Spot          bool     // may run on machines that are taken away at short notice
+}
+
+// Toleration is Kubernetes': Operator is "Equal" or "Exists", Effect "" is every effect.
+type Toleration struct {
+	Key, Operator, Value, Effect string
 }
 
 // Command is one exec. Exactly one of Shell and Argv is set.

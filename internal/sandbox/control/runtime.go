@@ -43,6 +43,21 @@ type Resourcer interface {
 	Resources(ctx context.Context) (Resources, error)
 }
 
+// Eventer is a Runtime that knows more of a sandbox's life than its State tells: what a
+// scheduler and a kubelet did. It is optional. Oldest first; those of an ended sandbox as
+// long as it is known.
+type Eventer interface {
+	Events(ctx context.Context, id string) ([]Event, error)
+}
+
+// Event is something that happened to a sandbox.
+type Event struct {
+	At      time.Time
+	Type    string // one word: "pulling", "unschedulable", "OOMKilled"
+	Message string // for people
+	Count   int    // how often, at least 1
+}
+
 // The errors of a Runtime that the service branches on.
 var (
 	ErrNotFound = fmt.Errorf("no such sandbox: %w", fs.ErrNotExist)
@@ -69,7 +84,25 @@ const (
 	ReasonNotReady  = "not_ready" // Spec.ReadyTimeout was over before it was ready
 	ReasonRefused   = "refused"   // it turned out after Start that this spec can never start
 	ReasonOOMKilled = "OOMKilled"
+	ReasonImagePull = "image_pull"  // its image cannot be had; the message is the kubelet's
+	ReasonStart     = "start_error" // its container cannot be made or started
+	ReasonEvicted   = "evicted"     // by the machine, for want of disk or memory
+	ReasonPreempted = "preempted"   // its machine was taken away, or its place by a more important one
+	ReasonNodeLost  = "node_lost"   // its machine does not answer any more
+	ReasonAgent     = "agent_ended" // the agent inside ended by itself
+	ReasonReplaced  = "replaced"    // another sandbox has its id, or another container its place
+	ReasonLost      = "lost"        // it vanished while nobody watched
 )
+
+// Retryable reports whether a sandbox that ended for reason ended through no fault of its
+// own, so that another try of the same may do better.
+func Retryable(reason string) bool {
+	switch reason {
+	case ReasonShutdown, ReasonEvicted, ReasonPreempted, ReasonNodeLost, ReasonReplaced, ReasonLost:
+		return true
+	}
+	return false
+}
 
 // Limits says how firmly cpu, memory and process limits hold.
 const (
@@ -85,12 +118,15 @@ type State struct {
 	Reason  string // why it ended: one word
 	Message string // the same for people; while Pending, what it waits for
 	Created time.Time
-	Ready   time.Time
-	Ended   time.Time
+	// Scheduled is when a machine began to hold resources for it; its cost counts from then.
+	Scheduled time.Time
+	Ready     time.Time
+	Ended     time.Time
 	// ExpiresAt is when the runtime ends it at the latest; zero is never.
 	ExpiresAt time.Time
 	Limits    string // LimitsFull or LimitsPartial
 	Host      string // where it runs: a machine's or Pod's name
+	Spot      bool   // it runs on a machine that may be taken away, at that price
 }
 
 // Amount is processors and memory.
