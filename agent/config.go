@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,9 @@ type Config struct {
 	Lease   time.Duration       // until the first heartbeat; 0 is without end
 	Env     []string            // "NAME=VALUE" of every command, each name once
 	Version string              // of the build, for health
+	// Closed are addresses where something listens that must not be reachable from here:
+	// nothing is run before none is.
+	Closed []string
 }
 
 // ParseConfig reads flags and their environment twins; environ is os.Environ()'s. Its
@@ -61,6 +65,7 @@ func ParseConfig(args, environ []string, out io.Writer) (Config, error) {
 	keysFile := text("keys-file", "", "a `FILE` with those keys")
 	cwd := text("cwd", "/workspace", "default working `FOLDER` of commands and relative paths, made when absent")
 	spool := text("spool", filepath.Join(os.TempDir(), "orchard-agent"), "`FOLDER` for output that is too long for memory")
+	closed := text("closed", "", "`ADDRESSES` (host:port, separated by commas) where something listens that a closed network does not reach: nothing is run before that holds")
 	lease := text("lease", "0s", "`DURATION` after which the sandbox ends without a heartbeat; 0s is never")
 	flags.Func("env", "`NAME=VALUE` for every command; repeatable", func(entry string) error {
 		key, value, ok := strings.Cut(entry, "=")
@@ -84,6 +89,12 @@ func ParseConfig(args, environ []string, out io.Writer) (Config, error) {
 	}
 	if c.Lease, err = time.ParseDuration(*lease); err != nil || c.Lease < 0 || c.Lease > longestLease {
 		problems = append(problems, fmt.Errorf("--lease: %q is not a duration like 90s", *lease))
+	}
+	for _, address := range strings.FieldsFunc(*closed, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			problems = append(problems, fmt.Errorf("--closed: %w", err))
+		}
+		c.Closed = append(c.Closed, address)
 	}
 	if c.UID == "" {
 		problems = append(problems, errors.New("--uid: missing"))

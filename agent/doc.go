@@ -12,9 +12,13 @@
 //   - Memory does not grow with what commands print or files hold: streams go to the
 //     spool folder and come back from there. A full disk costs a command's output its
 //     middle, never the command itself.
-//   - A command whose output nobody reads does not block.
+//   - A command whose output nobody reads does not block; a program on a terminal waits
+//     for the client that is attached, and dies with it unless it was to be kept.
+//   - Who may reach a port of the sandbox is held here, so that a grant that ends takes
+//     its connections along whichever controller they came through.
 //
-// It never interprets what it runs, never reaches out to the network, and trusts
+// It never interprets what it runs, reaches out to nothing but the sandbox's own ports
+// and, before anything runs, what must be out of reach, and trusts
 // nothing that user code can write, the spool folder's contents included.
 //
 // Run takes over all children of its process (it reaps orphans, as PID 1 must), so

@@ -10,6 +10,7 @@ import (
 var (
 	ErrLease    = errors.New("the lease ran out without a heartbeat")
 	ErrShutdown = errors.New("a controller asked for the end")
+	ErrMemory   = errors.New("the sandbox ran out of memory")
 )
 
 // ConfigError is what is wrong with the settings.
@@ -27,6 +28,8 @@ func ExitCode(err error) int {
 		return 0
 	case errors.Is(err, ErrLease):
 		return 44
+	case errors.Is(err, ErrMemory):
+		return 45
 	case errors.As(err, &config):
 		return 78
 	}

@@ -26,6 +26,7 @@ type job struct {
 	stderr         *spool        // stays empty when merged into stdout
 	done           chan struct{} // closed when nothing below mu changes any more but delivered
 	stop           chan struct{} // closed by kill
+	input          *input        // nil: stdin does not stay open
 
 	holds        int // guarded by the table: answers being written, the output must stay
 	memory, disk int64
@@ -43,9 +44,13 @@ func newJob(r *wire.ExecRequest, print [32]byte, spool *spoolDir, now time.Time)
 	if most == 0 {
 		most = wire.DefaultOutputCap
 	}
+	var in *input
+	if r.StdinOpen {
+		in = newInput()
+	}
 	return &job{
 		print: print, idempotencyKey: r.IdempotencyKey, dedupKey: r.DedupKey,
-		concurrent: r.Concurrent, cap: most, req: r,
+		concurrent: r.Concurrent, cap: most, req: r, input: in,
 		stdout: newSpool(spool, r.ID+".stdout", most), stderr: newSpool(spool, r.ID+".stderr", most),
 		done: make(chan struct{}), stop: make(chan struct{}),
 		view: wire.Job{ID: r.ID, Command: shown(r), State: wire.Queued, CreatedUS: now.UnixMicro()},
@@ -156,6 +161,9 @@ func (s *Server) execute(ctx context.Context, j *job, req *wire.ExecRequest, pla
 	j.mu.Unlock()
 
 	status, reason, text := s.await(ctx, j, req, p)
+	if reason == "" && status != 0 && s.memory.ranOut() {
+		reason, text = wire.ReasonEnded, "the sandbox ran out of memory"
+	}
 	files.seal()
 	switch reason {
 	case "":

@@ -47,6 +47,14 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	defer s.spool.close()
+	if os.Getpid() == 1 {
+		// The container is this sandbox alone, so its count of kills is too.
+		s.memory = watchMemory(memoryFiles)
+		// User code may have the same uid: it must not trace this process, or read its memory.
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return fmt.Errorf("close this process to others: %w", err)
+		}
+	}
 	makeThreads() // before any user code can take what they need
 	listener, err := listen(cfg.Listen)
 	if err != nil {
@@ -58,6 +66,8 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		defer close(reaped)
 		s.processes.reap(reaping)
 	}()
+	s.running.Go(func() { s.network.awaitClosed(jobs) })
+	s.running.Go(func() { s.memory.follow(jobs) })
 	err = s.serve(ctx, listener, func() {
 		s.jobs.close()
 		endJobs()
@@ -108,6 +118,8 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, endJobs func(
 		end = ErrLease
 	case <-s.lease.asked:
 		end = ErrShutdown
+	case <-s.memory.out:
+		end = ErrMemory
 	case err := <-failed:
 		endJobs()
 		return fmt.Errorf("serve %s: %w", s.cfg.Listen, err)

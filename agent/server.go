@@ -21,7 +21,12 @@ type Server struct {
 	spool     *spoolDir
 	jobs      *table
 	lease     *lease
-	running   sync.WaitGroup // jobs, and captures of what outlives them
+	memory    *memoryWatch
+	network   *network
+	terminals *terminals
+	grants    *grants
+	end       context.Context // over when the sandbox ends
+	running   sync.WaitGroup  // jobs, and captures of what outlives them
 }
 
 // newServer makes a server whose jobs end with ctx.
@@ -35,6 +40,11 @@ func newServer(ctx context.Context, cfg Config, log *slog.Logger) (*Server, erro
 		verifier:  wire.NewVerifier(cfg.UID, cfg.Keys, nil),
 		processes: newProcesses(),
 		lease:     newLease(cfg.Lease),
+		memory:    watchMemory(nil),
+		terminals: newTerminals(),
+		grants:    newGrants(),
+		end:       ctx,
+		network:   newNetwork(cfg.Closed, log),
 	}
 	s.jobs = newTable(spool, func(j *job) {
 		s.running.Go(func() {
@@ -55,6 +65,16 @@ func (s *Server) handler() http.Handler {
 		"POST /v1/jobs/{id}/kill":      s.kill,
 		"POST /v1/jobs/{id}/delivered": s.delivered,
 		"GET /v1/jobs/{id}/output":     s.output,
+		"GET /v1/jobs/{id}/stream":     s.stream,
+		"PUT /v1/jobs/{id}/stdin":      s.stdin,
+		"POST /v1/jobs/{id}/signal":    s.signalJob,
+		"GET /v1/terminal":             s.terminal,
+		"PUT /v1/tar":                  s.putTar,
+		"GET /v1/tar":                  s.getTar,
+		"POST /v1/ports":               s.openPort,
+		"GET /v1/ports":                s.listPorts,
+		"DELETE /v1/ports/{id}":        s.closePort,
+		"GET /v1/tunnel":               s.tunnel,
 		"GET /v1/files":                s.getFile,
 		"PUT /v1/files":                s.putFile,
 		"GET /v1/files/list":           s.listFiles,
@@ -67,8 +87,8 @@ func (s *Server) handler() http.Handler {
 		return notFound("there is no route %s %s", r.Method, r.URL.Path)
 	}))
 	open := http.NewServeMux()
-	open.HandleFunc("GET /v1/health", s.health)
-	open.Handle("/", s.onlySigned(signed))
+	open.Handle("GET /v1/health", s.whenClosed(http.HandlerFunc(s.health)))
+	open.Handle("/", s.onlySigned(s.whenClosed(signed)))
 	return open
 }
 

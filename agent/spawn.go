@@ -64,6 +64,17 @@ func (p *processes) start(path string, argv []string, attr *syscall.ProcAttr) (p
 	return process{pid: pid, mark: limit.Cur, exit: exit}, nil
 }
 
+// signal sends to the process group that p leads; false when p has ended.
+func (p *processes) signal(to process, signal syscall.Signal) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, there := p.waiting[to.pid]; !there { // not reaped: the number is still its own
+		return false
+	}
+	_ = syscall.Kill(-to.pid, signal)
+	return true
+}
+
 // reap collects children until ctx is done.
 func (p *processes) reap(ctx context.Context) {
 	died := make(chan os.Signal, 1)

@@ -38,6 +38,7 @@ type spool struct {
 	lost  bool     // the file cannot be written any more: only its first good bytes count
 	good  int64
 	last  atomic.Int64
+	grown chan struct{} // closed at the next write; nil when nobody waits
 }
 
 // newSpool makes an empty spool that has a file when more than whole bytes come.
@@ -54,6 +55,10 @@ func (s *spool) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last.Store(time.Now().UnixNano())
+	if s.grown != nil {
+		defer close(s.grown)
+		s.grown = nil
+	}
 	if s.file == nil && s.total+int64(len(b)) > s.most && s.limit > spoolInMemory {
 		s.toFile()
 	}
@@ -232,6 +237,16 @@ func (s *spool) path() string {
 		return ""
 	}
 	return s.dir.path(s.name)
+}
+
+// growth is closed when something is printed after this call.
+func (s *spool) growth() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.grown == nil {
+		s.grown = make(chan struct{})
+	}
+	return s.grown
 }
 
 // lastWrite is when something was printed, or the spool was made.

@@ -23,7 +23,7 @@ type stdio struct {
 // openStdio makes j's streams. On an error nothing stays open.
 func (s *Server) openStdio(j *job, req *wire.ExecRequest, noisy bool) (*stdio, error) {
 	f := &stdio{}
-	err := f.openStdin(req.Stdin)
+	err := f.openStdin(req.Stdin, j.input)
 	if err == nil {
 		err = f.openOutput(s, j, req.Merge, noisy)
 	}
@@ -35,8 +35,9 @@ func (s *Server) openStdio(j *job, req *wire.ExecRequest, noisy bool) (*stdio, e
 	return f, nil
 }
 
-func (f *stdio) openStdin(text []byte) error {
-	if len(text) == 0 {
+// openStdin makes a stdin of text, which stays open for keep when there is one.
+func (f *stdio) openStdin(text []byte, keep *input) error {
+	if len(text) == 0 && keep == nil {
 		null, err := os.Open(os.DevNull)
 		if err != nil {
 			return fmt.Errorf("open stdin: %w", err)
@@ -51,8 +52,12 @@ func (f *stdio) openStdin(text []byte) error {
 	f.given, f.feed, f.fed = append(f.given, read), write, make(chan struct{})
 	go func() {
 		defer close(f.fed)
-		defer write.Close()
 		_, _ = io.Copy(write, bytes.NewReader(text)) // the command need not read it
+		if keep != nil {
+			keep.open(write)
+		} else {
+			write.Close()
+		}
 	}()
 	return nil
 }

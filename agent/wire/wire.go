@@ -10,6 +10,19 @@
 //	GET    /v1/jobs/{id}/output?stream=stdout|stderr&offset=N   raw bytes, also while it runs; X-Output-Offset
 //	                                  is where they begin (later than N when N was not kept), X-Output-Bytes
 //	                                  how many were printed so far
+//	GET    /v1/jobs/{id}/stream?stdout=N&stderr=M  StreamEvents, a line each: what it has printed from those offsets
+//	                                  on and goes on printing, to its end
+//	PUT    /v1/jobs/{id}/stdin?offset=N&close=1    raw bytes for a job with StdinOpen -> Input; what lies before
+//	                                  the offset that was taken already is skipped
+//	POST   /v1/jobs/{id}/signal       Signal -> 204
+//	GET    /v1/terminal               a WebSocket with a program on a terminal, see terminal.go
+//	PUT    /v1/tar?path=P&links=any   tar or gzipped tar -> TarReport; unpacked beneath the folder P; links that
+//	                                  lead out of it only with links=any
+//	GET    /v1/tar?path=P&gzip=1      a folder's content, or a file, as tar; see tar.go
+//	POST   /v1/ports                  Port -> Port with its token
+//	GET    /v1/ports                  []Port
+//	DELETE /v1/ports/{id}             ends a grant and cuts its connections -> 204
+//	GET    /v1/tunnel?token=T         Upgrade to a connection with the token's port
 //	GET    /v1/files?path=P           raw bytes, Range honoured; X-File-Mode, X-File-Mtime
 //	PUT    /v1/files?path=P&mode=0644 raw body -> File; parents made, written beside and renamed
 //	GET    /v1/files/list?path=P      Listing
@@ -19,13 +32,14 @@
 // Every request but health is signed with the controllers' private key for one
 // sandbox UID; the agent holds only the public key (see sign.go). Errors are
 // {"code": CODE, "detail": TEXT} with an HTTP status; CODE is one of the Code
-// constants, TEXT names the path or field and the errno.
+// constants, TEXT names the path or field and the errno. What follows an Upgrade is
+// bound to the connection, as a streamed body is, and not signed message by message.
 package wire
 
 // Version is the protocol's version, sent in Health. An agent refuses nothing by
 // version; a controller that needs more than an older agent has says so by name.
-// 1: the routes above.
-const Version = 1
+// 1: jobs, files, lease and shutdown. 2: also streams, stdin, signals, terminals, tar and ports.
+const Version = 2
 
 // Error codes of an agent's answer.
 const (
@@ -36,7 +50,13 @@ const (
 	CodeNotFile    = "not_file"    // 400: a directory or device where a file is wanted
 	CodeDenied     = "denied"      // 403: EACCES, EPERM, EROFS
 	CodeNoSpace    = "no_space"    // 507: ENOSPC, EDQUOT
+	CodeStalled    = "stalled"     // 408: nobody reads the job's stdin; the detail says how much was taken
+	CodeBadToken   = "bad_token"   // 404: no grant of a port has this token
+	CodeGone       = "gone"        // 410: the grant has expired or was revoked
+	CodeRefused    = "refused"     // 409: nothing listens on the port
 	CodeInternal   = "internal"    // 500
+	// CodeNetworkOpen is 503, health included: the sandbox's network is to be closed and is not yet.
+	CodeNetworkOpen = "network_open"
 )
 
 // Error is the body of a failed request.
@@ -71,6 +91,8 @@ type ExecRequest struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Stdin is given to the command; empty means /dev/null.
 	Stdin []byte `json:"stdin,omitempty"`
+	// StdinOpen keeps standard input open after Stdin, for the stdin route.
+	StdinOpen bool `json:"stdin_open,omitempty"`
 	// TimeoutMS is counted from the start of the command, not from the queueing. It must be positive.
 	TimeoutMS int64 `json:"timeout_ms"`
 	// IdleTimeoutMS ends a command that prints nothing for so long; 0 is never.
@@ -128,6 +150,8 @@ type Job struct {
 	Stderr     Output `json:"stderr"`
 	Attached   bool   `json:"attached,omitempty"`    // this answer is an earlier request's job
 	AckPending bool   `json:"ack_pending,omitempty"` // the caller should call delivered
+
+	SandboxReason string `json:"-"` // why its sandbox ended: the service's, no agent knows
 }
 
 // Output is what a command printed on one stream.

@@ -11,7 +11,7 @@
 // agent's environment without those, and what --env adds.
 //
 // It prints JSON lines on stderr and nothing on stdout. It exits with 0 when a controller
-// or, unless it is PID 1, SIGTERM or SIGINT told it to end; 44 when the lease ran out;
+// or, unless it is PID 1, SIGTERM or SIGINT told it to end; 44 when the lease ran out; 45 when the sandbox ran out of memory;
 // 78 for bad settings; 1 when it cannot serve. Everything it started is dead by then.
 package main
 

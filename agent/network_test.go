@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"orchard/agent/wire"
+)
+
+// While the network is open nothing is run and health says why; then everything works.
+func TestNetworkClosesFirst(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s, err := newServer(t.Context(), Config{Cwd: t.TempDir(), Spool: t.TempDir(), Closed: []string{l.Addr().String()}}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.spool.close()
+	closed := make(chan struct{})
+	go func() { defer close(closed); s.network.awaitClosed(t.Context()) }()
+	ask := func() *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.handler().ServeHTTP(w, httptest.NewRequest("GET", "/v1/health", nil))
+		return w
+	}
+	for range 3 { // it is tried again and again
+		if _, err := l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		if w := ask(); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), wire.CodeNetworkOpen) {
+			t.Fatalf("with an open network: %d %s", w.Code, w.Body)
+		}
+	}
+	w := httptest.NewRecorder()
+	s.whenClosed(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request went through an open network's gate") })).
+		ServeHTTP(w, httptest.NewRequest("POST", "/v1/jobs", nil))
+	l.Close()
+	<-closed
+	if w := ask(); w.Code != http.StatusOK {
+		t.Errorf("with a closed network: %d %s", w.Code, w.Body)
+	}
+}
