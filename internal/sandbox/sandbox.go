@@ -27,7 +27,8 @@ type Spec struct {
 	Owner        string            // whose it is: the name of an API key; the service sets it
 	Env          map[string]string // of every command
 	Workdir      string            // default working folder; made when absent
-	OpenNetwork  bool              // false: no network but loopback
+	OpenNetwork  bool              // false: no network but loopback, and what Egress opens
+	Egress       []EgressRule      // not nil: programs are told of the egress proxy, even when nothing is open yet
 	ReadyTimeout time.Duration     // how long Create may wait until commands run
 	Lifetime     time.Duration     // the service ends it after this, whatever happens
 	Lease        time.Duration     // ends without a heartbeat for so long; 0 is none

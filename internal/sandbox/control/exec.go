@@ -35,6 +35,10 @@ func (s *Service) exec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	req.TimeoutMS = min(req.TimeoutMS, s.longest(wait, st).Milliseconds())
+	if streamed(r) {
+		wait = 0
+	}
 	if err := s.identify(r, &req, st, b); err != nil {
 		return err
 	}
@@ -42,12 +46,16 @@ func (s *Service) exec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if streamed(r) {
+		return s.streamExec(w, r, st, job)
+	}
 	var answer any = struct {
 		JobID  string `json:"job_id"`
 		Status string `json:"status"`
 	}{job.ID, wire.Queued}
 	if wait > 0 {
 		answer = jobView(job, encoded(r))
+		s.metrics.ran(job)
 	}
 	return s.deliver(w, r, st, job, answer)
 }
@@ -110,17 +118,20 @@ func (s *Service) identify(r *http.Request, req *wire.ExecRequest, st State, b *
 }
 
 // parseExec reads an exec request and how long to wait for its job. The fields stdin,
-// stdin_base64, argv, concurrent, merge, idle_timeout_seconds and wait_seconds are our own.
+// stdin_base64, stdin_open, argv, concurrent, merge, idle_timeout_seconds and wait_seconds are our own.
 func parseExec(b *body, set Settings) (req wire.ExecRequest, wait time.Duration, err error) {
 	req = wire.ExecRequest{
 		Cwd: b.text("cwd"), Env: b.environ("env"), Login: b.flag("login_shell", false),
 		Argv: b.list("argv"), Stdin: []byte(b.text("stdin")),
-		Concurrent: b.flag("concurrent", false), Merge: b.flag("merge", false),
+		StdinOpen: b.flag("stdin_open", false), Concurrent: b.flag("concurrent", false), Merge: b.flag("merge", false),
 		IdleTimeoutMS: b.seconds("idle_timeout_seconds", set.MaxTimeout).Milliseconds(),
 	}
-	timeout := b.seconds("timeout_seconds", set.MaxTimeout)
+	timeout := b.seconds("timeout_seconds", maxDuration)
 	if timeout == 0 {
 		timeout = set.DefaultTimeout
+	}
+	if b.flag("wait", false) { // for others the sandbox's life is the bound, see longest
+		timeout = min(timeout, set.MaxTimeout)
 	}
 	req.TimeoutMS = timeout.Milliseconds()
 	if raw := b.get("stdin_base64"); raw != nil {

@@ -22,6 +22,7 @@ type failure struct {
 	gone    bool   // the sandbox is not there, or not any more
 	reason  string // why it ended
 	refused bool   // this sandbox can never start
+	again   bool   // it ended through no fault of its own: another may do better
 }
 
 // invalid is one field of a request that is not as it must be.
@@ -41,11 +42,12 @@ func (f *failure) Error() string {
 // MarshalJSON is the body.
 func (f *failure) MarshalJSON() ([]byte, error) {
 	b := struct {
-		Detail  any    `json:"detail"`
-		Gone    bool   `json:"gone,omitempty"`
-		Reason  string `json:"reason,omitempty"`
-		Refused bool   `json:"refused,omitempty"`
-	}{f.detail, f.gone, f.reason, f.refused}
+		Detail    any    `json:"detail"`
+		Gone      bool   `json:"gone,omitempty"`
+		Reason    string `json:"reason,omitempty"`
+		Refused   bool   `json:"refused,omitempty"`
+		Retryable bool   `json:"retryable,omitempty"`
+	}{f.detail, f.gone, f.reason, f.refused, f.again}
 	if len(f.invalid) > 0 {
 		b.Detail = f.invalid
 	}
@@ -81,7 +83,7 @@ func unknownJob(id string) *failure { return fail(http.StatusNotFound, "Job %s n
 // never been, as in the original; any other says why.
 func gone(st State) *failure {
 	f := unknownSandbox(st.Spec.ID)
-	f.reason = st.Reason
+	f.reason, f.again = st.Reason, Retryable(st.Reason)
 	if st.Reason != ReasonDeleted {
 		f.detail = fmt.Sprintf("Sandbox %s is gone: %s", st.Spec.ID, endText(st))
 	}

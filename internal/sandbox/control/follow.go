@@ -19,7 +19,7 @@ func (s *Service) agent(ctx context.Context, id string) (agentClient, error) {
 	if err != nil {
 		return agentClient{}, err
 	}
-	return agentClient{&http.Client{Transport: rt}, base}, nil
+	return agentClient{&http.Client{Transport: watched{rt, s.metrics}}, base}, nil
 }
 
 // look is a sandbox that has not ended; the error is a failure otherwise.
@@ -158,12 +158,12 @@ func (s *Service) endOf(ctx context.Context, st State) error {
 	now, err := s.runtime.Get(ctx, st.Spec.ID)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		st.Phase, st.Reason, st.Message = Ended, "lost", "it vanished"
+		st.Phase, st.Reason, st.Message = Ended, ReasonLost, "it vanished"
 		return &ended{st}
 	case err != nil:
 		return nil // not known: the caller asks again
 	case now.UID != st.UID:
-		st.Phase, st.Reason, st.Message = Ended, "replaced", "another sandbox has its id by now"
+		st.Phase, st.Reason, st.Message = Ended, ReasonReplaced, "another sandbox has its id by now"
 		return &ended{st}
 	case now.Phase == Ended:
 		return &ended{now}

@@ -25,6 +25,8 @@ type rig struct {
 	url  string
 	rt   *plain.Runtime
 	work string // the sandboxes' working folder
+	set  control.Settings
+	s    *control.Service
 }
 
 func newRig(t testing.TB, edit func(*control.Settings)) *rig {
@@ -43,7 +45,7 @@ func newRig(t testing.TB, edit func(*control.Settings)) *rig {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	t.Cleanup(s.Drain)
-	return &rig{t, server.URL, rt, set.DefaultWorkdir}
+	return &rig{t, server.URL, rt, set.DefaultWorkdir, set, s}
 }
 
 // answer is what came back.
@@ -69,21 +71,20 @@ func (r *rig) do(method, path string, body any, header ...string) answer {
 
 func (r *rig) try(base, method, path string, body any, header ...string) (answer, error) {
 	r.t.Helper()
-	var in io.Reader
+	var sent []byte
 	switch b := body.(type) {
 	case nil:
 	case string:
-		in = strings.NewReader(b)
+		sent = []byte(b)
 	case []byte:
-		in = bytes.NewReader(b)
+		sent = b
 	default:
-		raw, err := json.Marshal(b)
-		if err != nil {
+		var err error
+		if sent, err = json.Marshal(b); err != nil {
 			r.t.Fatal(err)
 		}
-		in = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(context.Background(), method, base+path, in)
+	req, err := http.NewRequestWithContext(context.Background(), method, base+path, bytes.NewReader(sent))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -104,6 +105,7 @@ func (r *rig) try(base, method, path string, body any, header ...string) (answer
 	if resp.Header.Get("Content-Type") == "application/json" && json.Unmarshal(raw, &a.json) != nil {
 		a.json = nil
 	}
+	documented(r.t, r.set.PathPrefix, req, sent, a)
 	return a, nil
 }
 
@@ -165,4 +167,17 @@ func listen(t testing.TB) net.Listener {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// another is a second replica of the service over the same sandboxes.
+func (r *rig) another() *rig {
+	r.t.Helper()
+	s, err := control.New(r.rt, r.set)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	server := httptest.NewServer(s)
+	r.t.Cleanup(server.Close)
+	r.t.Cleanup(s.Drain)
+	return &rig{r.t, server.URL, r.rt, r.work, r.set, s}
 }

@@ -38,6 +38,8 @@ type jobAnswer struct {
 	Error       *string  `json:"error"`
 
 	Reason          string  `json:"reason,omitempty"`
+	SandboxReason   string  `json:"sandbox_reason,omitempty"` // of a lost one: why its sandbox ended
+	Retryable       *bool   `json:"retryable,omitempty"`      // of a lost one: another sandbox may do better
 	TimeoutSeconds  float64 `json:"timeout_seconds,omitempty"`
 	StdoutBytes     int64   `json:"stdout_bytes"`
 	StderrBytes     int64   `json:"stderr_bytes"`
@@ -54,7 +56,7 @@ func encoded(r *http.Request) bool { return r.URL.Query().Get("output") == "base
 
 // lostJob is the job of a sandbox that ended before anybody knew how the job did.
 func lostJob(id, command string, st State) wire.Job {
-	j := wire.Job{ID: id, Command: command, State: wire.Failed, Reason: reasonLost,
+	j := wire.Job{ID: id, Command: command, State: wire.Failed, Reason: reasonLost, SandboxReason: st.Reason,
 		Error: fmt.Sprintf("Sandbox %s ended: %s", st.Spec.ID, endText(st))}
 	if !st.Ended.IsZero() {
 		j.EndedUS = st.Ended.UnixMicro()
@@ -81,6 +83,9 @@ func jobView(j wire.Job, encoded bool) jobAnswer {
 		return v
 	}
 	v.ExitCode, v.Status = j.ExitCode, statusFailed
+	if j.Reason == reasonLost {
+		v.SandboxReason, v.Retryable = j.SandboxReason, ptr(Retryable(j.SandboxReason))
+	}
 	if j.State == wire.Done && j.ExitCode != nil && *j.ExitCode == 0 && j.Reason == "" {
 		v.Status = statusSucceeded
 	}
@@ -136,7 +141,7 @@ func (s *Service) owning(ctx context.Context, id string) (State, error) {
 	case err != nil:
 		return st, err
 	case uidHash(st.UID) != parts.uid:
-		st.Reason, st.Message, st.Ended = "replaced", "another sandbox has its id by now", time.Time{}
+		st.Reason, st.Message, st.Ended = ReasonReplaced, "another sandbox has its id by now", time.Time{}
 		return st, &ended{st}
 	case st.Phase == Ended:
 		return st, &ended{st}

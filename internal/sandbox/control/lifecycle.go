@@ -11,7 +11,7 @@ import (
 
 // extensions are what this service does beyond the original's API, by name, for
 // clients that need one.
-var extensions = []string{"argv", "base64-output", "idempotency-key", "job-kill", "job-output", "raw-files", "stdin"}
+var extensions = []string{"argv", "base64-output", "cost", "events", "exec-stream", "idempotency-key", "job-kill", "job-list", "job-output", "job-signal", "job-stdin", "list-pages", "placement", "ports", "pty", "raw-files", "stdin", "tar"}
 
 func (s *Service) root(w http.ResponseWriter, _ *http.Request) error {
 	writeJSON(w, http.StatusOK, struct {
@@ -57,13 +57,18 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	st, err := s.runtime.Start(r.Context(), spec)
 	var refused *sandbox.Refused
+	var fault *failure
 	switch {
 	case err == nil || errors.Is(err, ErrExists):
 		return s.answerCreate(w, st, spec)
+	case errors.Is(err, errTaken):
+		return fail(http.StatusConflict, "Sandbox id %s is taken", spec.ID)
 	case errors.As(err, &refused):
 		f := fail(http.StatusUnprocessableEntity, "%s", refused.Reason)
 		f.refused = true
 		return f
+	case errors.As(err, &fault):
+		return fault
 	}
 	return away(5, "Service temporarily overloaded, please retry: %v", err)
 }
@@ -87,46 +92,6 @@ func (s *Service) answerCreate(w http.ResponseWriter, st State, asked sandbox.Sp
 	return nil
 }
 
-// view is a sandbox as clients see it; the fields after StatusMessage are our own.
-type view struct {
-	SandboxID     string            `json:"sandbox_id"`
-	Namespace     string            `json:"namespace"`
-	Image         string            `json:"image"`
-	PodName       string            `json:"pod_name"`
-	BlockNetwork  bool              `json:"block_network"`
-	CPU           string            `json:"cpu"`
-	Memory        string            `json:"memory"`
-	CreatedAt     *float64          `json:"created_at"`
-	Ready         bool              `json:"ready"`
-	Status        string            `json:"status"`
-	StatusMessage string            `json:"status_message"`
-	Reason        string            `json:"reason,omitempty"`
-	ReadyAt       *float64          `json:"ready_at,omitempty"`
-	EndedAt       *float64          `json:"ended_at,omitempty"`
-	ExpiresAt     *float64          `json:"expires_at,omitempty"`
-	Lease         float64           `json:"lease_seconds,omitempty"`
-	Lifetime      float64           `json:"lifetime_seconds,omitempty"`
-	Workdir       string            `json:"workdir,omitempty"`
-	Limits        string            `json:"limits,omitempty"`
-	Host          string            `json:"host,omitempty"`
-	Labels        map[string]string `json:"labels,omitempty"`
-}
-
-func (s *Service) view(st State) view {
-	v := view{
-		SandboxID: st.Spec.ID, Namespace: s.set.Namespace, Image: st.Spec.Image, PodName: "sandbox-" + st.Spec.ID,
-		BlockNetwork: !st.Spec.OpenNetwork, CPU: st.Spec.CPU, Memory: st.Spec.Memory,
-		CreatedAt: epoch(st.Created), Ready: st.Phase == Ready, Status: string(st.Phase), StatusMessage: st.Message,
-		ReadyAt: epoch(st.Ready), EndedAt: epoch(st.Ended), ExpiresAt: epoch(st.ExpiresAt),
-		Lease: st.Spec.Lease.Seconds(), Lifetime: st.Spec.Lifetime.Seconds(),
-		Workdir: st.Spec.Workdir, Limits: st.Limits, Host: st.Host, Labels: st.Spec.Labels,
-	}
-	if st.Phase == Ended {
-		v.Status, v.StatusMessage, v.Reason = "failed", endText(st), st.Reason
-	}
-	return v
-}
-
 // epoch is t as the original writes times: seconds with microseconds; nil is never.
 func epoch(t time.Time) *float64 {
 	if t.IsZero() {
@@ -141,7 +106,9 @@ func (s *Service) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, s.view(st))
+	v := s.view(st)
+	v.Cost = ptr(s.prices.answer(s.prices.usage(st, time.Time{}, s.now())))
+	writeJSON(w, http.StatusOK, v)
 	return nil
 }
 
@@ -240,21 +207,5 @@ func (s *Service) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	writeJSON(w, http.StatusOK, answer)
-	return nil
-}
-
-// list is every sandbox that is or was, those that users deleted left out.
-func (s *Service) list(w http.ResponseWriter, r *http.Request) error {
-	states, err := s.runtime.List(r.Context())
-	if err != nil {
-		return away(5, "sandboxes could not be listed: %v", err)
-	}
-	views := make([]view, 0, len(states))
-	for _, st := range states {
-		if st.Phase != Ended || st.Reason != ReasonDeleted {
-			views = append(views, s.view(st))
-		}
-	}
-	writeJSON(w, http.StatusOK, map[string][]view{"sandboxes": views})
 	return nil
 }

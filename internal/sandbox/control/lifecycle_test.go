@@ -238,6 +238,7 @@ func TestPathPrefix(t *testing.T) {
 func TestResources(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
+	r.do("POST", "/sandboxes", obj{"image": "i", "sandbox_id": "a"})
 	a := r.do("GET", "/resources", nil)
 	want := `{"status":"ok","nodes":[{"name":"test","capacity":{"cpu":4,"memory_bytes":8589934592},"allocatable":{"cpu":3,"memory_bytes":7516192768}}],` +
 		`"total_capacity":{"cpu":4,"memory_bytes":8589934592},"total_allocatable":{"cpu":3,"memory_bytes":7516192768},` +

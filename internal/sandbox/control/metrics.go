@@ -2,23 +2,32 @@ package control
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"orchard/agent/wire"
 )
 
-// metrics are the service's own. No label holds a sandbox, a job, a path or a key.
+// metrics are the service's own. No label holds a sandbox, a job, a path or a key; an
+// owner is the name of a key.
 type metrics struct {
+	all      []prometheus.Collector
 	handler  http.Handler
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
+	execs    *prometheus.HistogramVec
+	agents   *prometheus.CounterVec
+	refusals *prometheus.CounterVec
+	shed     *prometheus.CounterVec
 }
 
-func newMetrics(rt Runtime) *metrics {
+func newMetrics(sandboxes prometheus.Collector) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "orchard_http_requests_total", Help: "Requests answered, by route, method and status.",
@@ -30,9 +39,23 @@ func newMetrics(rt Runtime) *metrics {
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "orchard_http_requests_in_flight", Help: "Requests being answered, by route.",
 		}, []string{"route"}),
+		execs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "orchard_exec_seconds", Help: "Run time of commands whose clients waited for their end, by how they ended.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600},
+		}, []string{"outcome"}),
+		agents: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "orchard_agent_errors_total", Help: "Requests to agents that went wrong: unreachable, unsigned or failed.",
+		}, []string{"kind"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "orchard_quota_refusals_total", Help: "Requests refused for a key's quota, by owner.",
+		}, []string{"owner", "quota"}),
+		shed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "orchard_shed_requests_total", Help: "Requests turned away since too many of their kind were in flight.",
+		}, []string{"what"}),
 	}
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(m.requests, m.seconds, m.inFlight, sandboxes{rt})
+	m.all = []prometheus.Collector{m.requests, m.seconds, m.inFlight, m.execs, m.agents, m.refusals, m.shed, sandboxes}
+	reg.MustRegister(m.all...)
 	m.handler = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 	return m
 }
@@ -51,35 +74,52 @@ func (m *metrics) observe(route, method string, status int, took time.Duration) 
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
 }
 
+// ran counts a job that was waited for, should it have ended.
+func (m *metrics) ran(j wire.Job) {
+	outcome := ""
+	switch {
+	case j.Reason == reasonLost, j.Reason == wire.ReasonTimeout, j.Reason == wire.ReasonIdleTimeout, j.Reason == wire.ReasonKilled, j.Reason == wire.ReasonSpawn:
+		outcome = j.Reason
+	case j.State == wire.Done && j.ExitCode != nil && *j.ExitCode == 0:
+		outcome = statusSucceeded
+	case j.State == wire.Done || j.State == wire.Failed:
+		outcome = statusFailed
+	default:
+		return
+	}
+	took := time.Duration(0)
+	if j.StartedUS > 0 && j.EndedUS > j.StartedUS {
+		took = time.Duration(j.EndedUS-j.StartedUS) * time.Microsecond
+	}
+	m.execs.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+// watched counts what goes wrong on the way to an agent.
+type watched struct {
+	http.RoundTripper
+	metrics *metrics
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t watched) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(r)
+	kind := ""
+	switch {
+	case err != nil && errors.Is(r.Context().Err(), context.Canceled): // the client left
+	case err != nil:
+		kind = "unreachable"
+	case resp.StatusCode == http.StatusUnauthorized:
+		kind = "unsigned"
+	case resp.StatusCode >= 500 && resp.StatusCode != http.StatusInsufficientStorage:
+		kind = "failed"
+	}
+	if kind != "" {
+		t.metrics.agents.WithLabelValues(kind).Inc()
+	}
+	return resp, err
+}
+
 func (m *metrics) serve(w http.ResponseWriter, r *http.Request) error {
 	m.handler.ServeHTTP(w, r)
 	return nil
-}
-
-// sandboxes counts the runtime's sandboxes when it is asked, so that there is nothing
-// to keep in step.
-type sandboxes struct{ rt Runtime }
-
-var (
-	_             prometheus.Collector = sandboxes{}
-	sandboxesDesc                      = prometheus.NewDesc("orchard_sandboxes", "Sandboxes by phase.", []string{"phase"}, nil)
-)
-
-func (c sandboxes) Describe(ch chan<- *prometheus.Desc) { ch <- sandboxesDesc }
-
-func (c sandboxes) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	states, err := c.rt.List(ctx)
-	if err != nil {
-		ch <- prometheus.NewInvalidMetric(sandboxesDesc, err)
-		return
-	}
-	count := map[Phase]int{Pending: 0, Ready: 0, Ended: 0}
-	for _, st := range states {
-		count[st.Phase]++
-	}
-	for phase, n := range count {
-		ch <- prometheus.MustNewConstMetric(sandboxesDesc, prometheus.GaugeValue, float64(n), string(phase))
-	}
 }

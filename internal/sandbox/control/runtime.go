@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orchard/internal/sandbox"
+	"orchard/internal/sandbox/egress"
 )
 
 // Runtime makes and ends the machines that sandboxes are. Safe for concurrent use.
@@ -48,6 +49,23 @@ type Resourcer interface {
 // long as it is known.
 type Eventer interface {
 	Events(ctx context.Context, id string) ([]Event, error)
+}
+
+// Networker is a Runtime that can open something to a sandbox whose network is closed, at
+// the start by Spec.Egress and while it runs. It is optional; without it a spec with
+// Egress is refused.
+type Networker interface {
+	// SetEgress makes rules all that the sandbox may reach, counted from now. It returns
+	// when that is decided; a machine may take a second to act on it. ErrNotFound for an
+	// unknown sandbox or an ended one.
+	SetEgress(ctx context.Context, id string, rules []sandbox.EgressRule) (State, error)
+}
+
+// Network is what is open to a sandbox. Rules that are over may still be listed.
+type Network struct {
+	Generation int64 // of two the higher is the later
+	Rules      []egress.Rule
+	Proxy      bool // programs in the sandbox were told of the egress proxy
 }
 
 // Event is something that happened to a sandbox.
@@ -125,6 +143,7 @@ type State struct {
 	// ExpiresAt is when the runtime ends it at the latest; zero is never.
 	ExpiresAt time.Time
 	Limits    string // LimitsFull or LimitsPartial
+	Network   Network
 	Host      string // where it runs: a machine's or Pod's name
 	Spot      bool   // it runs on a machine that may be taken away, at that price
 }

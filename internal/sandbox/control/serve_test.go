@@ -38,7 +38,7 @@ func TestServeDrains(t *testing.T) {
 	l, rt := listen(t), plain.New(t)
 	served := make(chan error, 1)
 	go func() { served <- control.Serve(ctx, l, rt, set) }()
-	r := &rig{t, "http://" + l.Addr().String(), rt, set.DefaultWorkdir}
+	r := &rig{t, "http://" + l.Addr().String(), rt, set.DefaultWorkdir, set, nil}
 	id := r.box()
 	job := r.do("POST", "/sandboxes/"+id+"/exec", obj{"command": "echo secret-word; sleep 300"}).str("job_id")
 	eventually(t, "running", func() bool { return r.do("GET", "/jobs/"+job, nil).str("status") == "running" })

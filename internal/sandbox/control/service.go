@@ -2,26 +2,36 @@ package control
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"orchard/internal/exit"
 	"orchard/internal/logx"
 )
 
 // Service is the REST API over a Runtime. Safe for concurrent use.
 type Service struct {
-	runtime Runtime
+	runtime *tenants // a handler can reach no other runtime
 	set     Settings
 	mux     *http.ServeMux
+	table   map[string][]string // the methods of each route
 	metrics *metrics
+	keys    *keyring
+	quotas  *quotas
+	prices  prices
+	creates *slots
+	execs   *slots
+	now     func() time.Time
+	leaving atomic.Bool     // GET /ready says no
 	drain   context.Context // over when long polls are to answer early
 	stop    context.CancelFunc
 }
@@ -33,7 +43,19 @@ func New(rt Runtime, settings Settings) (*Service, error) {
 	if err := settings.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{runtime: rt, set: settings, mux: http.NewServeMux(), metrics: newMetrics(rt)}
+	s := &Service{set: settings, mux: http.NewServeMux(), table: map[string][]string{}, now: time.Now}
+	var err error
+	if s.keys, err = newKeyring(settings, s.now); err != nil {
+		return nil, exit.With(exit.Config, err)
+	}
+	if s.prices, err = readPrices(settings.PricesFile); err != nil {
+		return nil, exit.With(exit.Config, err)
+	}
+	s.metrics = newMetrics(newCollector(rt.List, s.prices, s.now))
+	s.quotas = newQuotas(rt.List, s.now, func(owner, quota string) { s.metrics.refusals.WithLabelValues(owner, quota).Inc() })
+	shed := func(what string) { s.metrics.shed.WithLabelValues(what).Inc() }
+	s.creates, s.execs = newSlots("creates", settings.MaxCreates, shed), newSlots("execs", settings.MaxExecs, shed)
+	s.runtime = &tenants{rt, s.quotas, settings.AllowPlacement, newEgressRules(settings)}
 	s.drain, s.stop = context.WithCancel(context.Background())
 	s.routes()
 	return s, nil
@@ -49,28 +71,43 @@ func (s *Service) routes() {
 	type methods map[string]handler
 	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
 	for pattern, m := range map[string]methods{
-		"/resources":                  {get: s.resources},
-		"/sandboxes":                  {get: s.list, post: s.create},
-		"/sandboxes/{id}":             {get: s.get, del: s.remove},
-		"/sandboxes/{id}/wait":        {get: s.wait},
-		"/sandboxes/{id}/heartbeat":   {post: s.heartbeat},
-		"/sandboxes/{id}/exec":        {post: s.exec},
-		"/sandboxes/{id}/apply_patch": {post: s.applyPatch},
-		"/sandboxes/{id}/files":       {get: s.getFile, post: s.putFile},
-		"/sandboxes/{id}/files/list":  {get: s.listFiles},
-		"/sandboxes/{id}/raw":         {get: s.getRaw, put: s.putRaw},
-		"/jobs/{id}":                  {get: s.getJob},
-		"/jobs/{id}/wait":             {get: s.waitJob},
-		"/jobs/{id}/kill":             {post: s.killJob},
-		"/jobs/{id}/output":           {get: s.jobOutput},
+		"/resources":                   {get: s.resources},
+		"/sandboxes":                   {get: s.list, post: s.creating(s.create)},
+		"/sandboxes/{id}":              {get: s.get, del: s.remove},
+		"/sandboxes/{id}/wait":         {get: s.wait},
+		"/sandboxes/{id}/events":       {get: s.events},
+		"/sandboxes/{id}/network":      {get: s.getNetwork, put: s.putNetwork},
+		"/cost":                        {get: s.cost},
+		"/sandboxes/{id}/heartbeat":    {post: s.heartbeat},
+		"/sandboxes/{id}/exec":         {post: s.running(s.exec)},
+		"/sandboxes/{id}/apply_patch":  {post: s.running(s.applyPatch)},
+		"/sandboxes/{id}/files":        {get: s.getFile, post: s.putFile},
+		"/sandboxes/{id}/files/list":   {get: s.listFiles},
+		"/sandboxes/{id}/raw":          {get: s.getRaw, put: s.putRaw},
+		"/sandboxes/{id}/tar":          {get: s.getTar, put: s.putTar},
+		"/sandboxes/{id}/jobs":         {get: s.listJobs},
+		"/sandboxes/{id}/ports":        {get: s.listPorts, post: s.openPort},
+		"/sandboxes/{id}/ports/{port}": {del: s.closePort},
+		"/jobs/{id}":                   {get: s.getJob},
+		"/jobs/{id}/wait":              {get: s.waitJob},
+		"/jobs/{id}/kill":              {post: s.killJob},
+		"/jobs/{id}/output":            {get: s.jobOutput},
+		"/jobs/{id}/stream":            {get: s.streamJob},
+		"/jobs/{id}/stdin":             {post: s.jobStdin},
+		"/jobs/{id}/signal":            {post: s.jobSignal},
 	} {
 		for method, h := range m {
 			m[method] = s.authorised(h)
 		}
 		s.handle(pattern, m)
 	}
+	s.handle("/sandboxes/{id}/exec/pty", methods{get: s.authorisedBy(s.socketKey, s.pty)})
 	s.handle("/{$}", methods{get: s.root})
 	s.handle("/health", methods{get: s.health})
+	s.handle("/ready", methods{get: s.readiness})
+	s.handle("/openapi.json", methods{get: s.openapi})
+	s.handle("/docs", methods{get: s.docs})
+	s.handle("/redoc", methods{get: s.docs})
 	s.handle("/metrics", methods{get: s.metrics.serve})
 	s.handle("/", nil)
 }
@@ -78,6 +115,7 @@ func (s *Service) routes() {
 // handle serves pattern by method; with no methods at all it is the answer to
 // everything unknown.
 func (s *Service) handle(pattern string, m map[string]handler) {
+	s.table[pattern] = slices.Sorted(maps.Keys(m))
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if rec, ok := w.(*recorder); ok {
 			rec.route = pattern
@@ -97,32 +135,14 @@ func (s *Service) handle(pattern string, m map[string]handler) {
 				return fail(http.StatusMethodNotAllowed, "Method Not Allowed")
 			}
 		}
-		if err := h(w, r); err != nil && r.Context().Err() == nil {
+		err := h(w, r)
+		if err != nil && r.Context().Err() != nil {
+			panic(http.ErrAbortHandler) // to a client that ended only its half, no answer would be a 200
+		}
+		if err != nil {
 			writeFailure(w, w.Header().Get("X-Request-ID"), err)
 		}
 	})
-}
-
-func (s *Service) authorised(h handler) handler {
-	if !s.set.RequireKey {
-		return h
-	}
-	return func(w http.ResponseWriter, r *http.Request) error {
-		switch key := r.Header.Get("X-API-Key"); {
-		case key == "":
-			return fail(http.StatusUnauthorized, "Missing API key. Please provide X-API-Key header.")
-		case !s.set.Keys.Match(key):
-			return fail(http.StatusForbidden, "Invalid API key")
-		}
-		return h(w, r)
-	}
-}
-
-// owner names the caller's key without being it: what one key asked for is never
-// attached to what another did.
-func owner(r *http.Request) string {
-	sum := sha256.Sum256([]byte("owner\x00" + r.Header.Get("X-API-Key")))
-	return hex.EncodeToString(sum[:16])
 }
 
 // recorder remembers what was answered.
@@ -130,12 +150,13 @@ type recorder struct {
 	http.ResponseWriter
 	route   string // the pattern that matched
 	sandbox string // of a route below /sandboxes/{id}
+	owner   string // whose key it was
 	status  int
 	bytes   int64
 }
 
 func (w *recorder) WriteHeader(status int) {
-	if w.status == 0 {
+	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.status = status
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -157,7 +178,7 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began, rec, id := time.Now(), &recorder{ResponseWriter: w}, uuid.NewString()
 	rec.Header().Set("X-Request-ID", id)
-	h := http.Handler(s.mux)
+	h := http.Handler(http.HandlerFunc(s.route))
 	if p := s.set.PathPrefix; p != "" && strings.HasPrefix(r.URL.Path, p+"/") {
 		h = http.StripPrefix(p, h)
 	}
@@ -179,6 +200,15 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(rec, r)
 }
 
+// route sends a request to the ports of sandboxes or to the API.
+func (s *Service) route(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, portPrefix) {
+		s.portal(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
 // log writes one line and counts. It names no path, query or body: they hold
 // commands and file names.
 func (s *Service) log(r *http.Request, rec *recorder, id string, took time.Duration) {
@@ -190,13 +220,19 @@ func (s *Service) log(r *http.Request, rec *recorder, id string, took time.Durat
 	log := zerolog.Ctx(r.Context())
 	event := log.Debug()
 	switch changes := route == "/sandboxes" || route == "/sandboxes/{id}"; {
-	case status >= 500:
+	case status >= 500 && route != "/ready": // that it says no is as it should be
 		event = log.Warn()
 	case changes && r.Method != http.MethodGet:
 		event = log.Info()
 	}
 	if rec.sandbox != "" {
 		event.Str(logx.Sandbox, rec.sandbox)
+	}
+	if rec.owner != "" {
+		event.Str("owner", rec.owner)
+	}
+	if given := clientRequestID(r); given != "" {
+		event.Str("client_request_id", given)
 	}
 	event.Str("request_id", id).Str("method", r.Method).Str("route", route).Int("status", status).
 		Int64("bytes", rec.bytes).Dur(logx.DurMS, took).Msg("request")

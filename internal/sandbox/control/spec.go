@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"path"
@@ -26,6 +27,8 @@ func parseSpec(b *body, set Settings) (sandbox.Spec, error) {
 		OpenNetwork: !b.flag("block_network", true), ReadyTimeout: b.seconds("timeout", set.MaxTimeout),
 		Env: b.environ("env"), Workdir: b.text("workdir"), Labels: b.dict("labels"),
 		Lifetime: b.seconds("lifetime_seconds", maxDuration), Lease: b.seconds("lease_seconds", maxDuration),
+		Reserve: sandbox.Reserve{CPU: b.text("cpu_request"), Memory: b.text("memory_request")},
+		Disk:    b.text("disk"), Placement: b.placement(), Egress: b.egressRules("egress"),
 	}
 	if b.get("image") != nil && !imageRule.MatchString(spec.Image) {
 		b.fault("image", "value_error", "image must be \"host\" or an image reference without spaces, up to 512 characters")
@@ -33,15 +36,9 @@ func parseSpec(b *body, set Settings) (sandbox.Spec, error) {
 	if b.get("sandbox_id") != nil && !sandboxID.MatchString(spec.ID) {
 		b.fault("sandbox_id", "value_error.str.regex", sandboxIDRule)
 	}
-	for _, q := range []struct {
-		field, absent string
-		value         *string
-	}{{"cpu", set.DefaultCPU, &spec.CPU}, {"memory", set.DefaultMemory, &spec.Memory}} {
-		if *q.value == "" {
-			*q.value = q.absent
-		} else if _, err := ParseQuantity(*q.value); err != nil {
-			b.fault(q.field, "value_error", err.Error())
-		}
+	b.quantities(&spec, set)
+	if spec.OpenNetwork && len(spec.Egress) > 0 {
+		b.fault("egress", "value_error", "egress opens single things to a sandbox with block_network true; here everything is open")
 	}
 	if spec.Workdir != "" && (!path.IsAbs(spec.Workdir) || strings.ContainsRune(spec.Workdir, 0)) {
 		b.fault("workdir", "value_error", "workdir must be an absolute path")
@@ -61,6 +58,30 @@ func parseSpec(b *body, set Settings) (sandbox.Spec, error) {
 		spec.Workdir = set.DefaultWorkdir
 	}
 	return spec, b.err()
+}
+
+// quantities checks how much spec asks for, and fills in what it does not say.
+func (b *body) quantities(spec *sandbox.Spec, set Settings) {
+	if spec.CPU == "" {
+		spec.CPU = set.DefaultCPU
+	}
+	if spec.Memory == "" {
+		spec.Memory = set.DefaultMemory
+	}
+	for _, q := range []struct{ field, value, limit, limitField string }{
+		{"cpu", spec.CPU, "", ""}, {"memory", spec.Memory, "", ""}, {"disk", spec.Disk, "", ""},
+		{"cpu_request", spec.Reserve.CPU, spec.CPU, "cpu"}, {"memory_request", spec.Reserve.Memory, spec.Memory, "memory"},
+	} {
+		if q.value == "" {
+			continue
+		}
+		v, err := ParseQuantity(q.value)
+		if err != nil {
+			b.fault(q.field, "value_error", err.Error())
+		} else if most, err := ParseQuantity(q.limit); err == nil && v > most {
+			b.fault(q.field, "value_error", fmt.Sprintf("%s %s is over %s, which is %s", q.field, q.value, q.limitField, q.limit))
+		}
+	}
 }
 
 // environ is a map of environment variables.
@@ -83,20 +104,36 @@ func difference(a, b sandbox.Spec) string {
 		q, errY := ParseQuantity(y)
 		return x == y || errX == nil && errY == nil && p == q
 	}
-	for _, f := range []struct {
+	reserve := func(request, limit string) string { // absent is the limit
+		if request == "" {
+			return limit
+		}
+		return request
+	}
+	type compared struct {
 		name  string
 		equal bool
-	}{
+	}
+	fields := []compared{
 		{"image", a.Image == b.Image},
 		{"cpu", same(a.CPU, b.CPU)},
 		{"memory", same(a.Memory, b.Memory)},
 		{"block_network", a.OpenNetwork == b.OpenNetwork},
+		{"egress", (a.Egress == nil) == (b.Egress == nil) && fmt.Sprint(a.Egress) == fmt.Sprint(b.Egress)},
 		{"env", maps.Equal(a.Env, b.Env)},
 		{"workdir", a.Workdir == b.Workdir},
 		{"labels", maps.Equal(a.Labels, b.Labels)},
 		{"lifetime_seconds", a.Lifetime == b.Lifetime},
 		{"lease_seconds", a.Lease == b.Lease},
-	} {
+		{"cpu_request", same(reserve(a.Reserve.CPU, a.CPU), reserve(b.Reserve.CPU, b.CPU))},
+		{"memory_request", same(reserve(a.Reserve.Memory, a.Memory), reserve(b.Reserve.Memory, b.Memory))},
+		{"disk", same(a.Disk, b.Disk)},
+	}
+	other := placementFields(b.Placement)
+	for i, f := range placementFields(a.Placement) {
+		fields = append(fields, compared{f.name, f.text() == other[i].text()})
+	}
+	for _, f := range fields {
 		if !f.equal {
 			return f.name
 		}

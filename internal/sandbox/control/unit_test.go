@@ -16,8 +16,8 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	k := ParseKeys("one, two\nthree\tfour,,")
 	for key, want := range map[string]bool{"one": true, "two": true, "three": true, "four": true, "": false, "on": false, "one,": false} {
-		if k.Match(key) != want {
-			t.Errorf("Match(%q) = %v", key, !want)
+		if c, ok := k.find(key); ok != want || ok && c.name != DefaultOwner {
+			t.Errorf("find(%q) = %+v, %v", key, c, ok)
 		}
 	}
 	if k.Len() != 4 || ParseKeys(" \n").Len() != 0 {

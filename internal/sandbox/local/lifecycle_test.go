@@ -56,8 +56,11 @@ func nothingLeft(t *testing.T, r *Runtime, uid string) {
 func TestStopLeavesNothing(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	st := begin(t, r, sandbox.Spec{})
+	st := begin(t, r, sandbox.Spec{Reserve: sandbox.Reserve{CPU: "100m", Memory: "64Mi"}})
 	id := st.Spec.ID
+	if st.Scheduled.IsZero() {
+		t.Error("its cost counts from never")
+	}
 	must(t, r, id, `mkdir -p /root/a/b && touch /root/a/b/c && chmod 000 /root/a && (setsid sleep 1000 >/dev/null 2>&1 &)`)
 	if err := r.Stop(t.Context(), id, control.ReasonDeleted); err != nil {
 		t.Fatal(err)
@@ -112,6 +115,14 @@ func TestRefusedSpecs(t *testing.T) {
 		{"memory", sandbox.Spec{ID: "a", Image: "host", Memory: "1Mi"}, "memory"},
 		{"workdir", sandbox.Spec{ID: "a", Image: "host", Workdir: "rel"}, "workdir"},
 		{"env", sandbox.Spec{ID: "a", Image: "host", Env: map[string]string{"A=B": ""}}, "env"},
+		{"disk", sandbox.Spec{ID: "a", Image: "host", Disk: "1Gi"}, "disk:"},
+		{"gpu", sandbox.Spec{ID: "a", Image: "host", Placement: sandbox.Placement{GPU: 1}}, "gpu:"},
+		{"node selector", sandbox.Spec{ID: "a", Image: "host", Placement: sandbox.Placement{NodeSelector: map[string]string{"a": "b"}}}, "node_selector:"},
+		{"tolerations", sandbox.Spec{ID: "a", Image: "host", Placement: sandbox.Placement{Tolerations: []sandbox.Toleration{{Operator: "Exists"}}}}, "tolerations:"},
+		{"runtime class", sandbox.Spec{ID: "a", Image: "host", Placement: sandbox.Placement{RuntimeClass: "kata"}}, "runtime_class:"},
+		{"priority class", sandbox.Spec{ID: "a", Image: "host", Placement: sandbox.Placement{PriorityClass: "high"}}, "priority_class:"},
+		{"pull secrets", sandbox.Spec{ID: "a", Image: "host", Placement: sandbox.Placement{PullSecrets: []string{"x"}}}, "image_pull_secrets:"},
+		{"spot", sandbox.Spec{ID: "a", Image: "host", Placement: sandbox.Placement{Spot: true}}, "spot:"},
 	} {
 		var refused *sandbox.Refused
 		if _, err := r.Start(t.Context(), c.spec); !errors.As(err, &refused) || !strings.Contains(refused.Reason, c.says) {

@@ -74,7 +74,7 @@ func (r *Runtime) Start(ctx context.Context, spec sandbox.Spec) (control.State, 
 	now := time.Now()
 	b := &box{r: r, limits: l, ready: make(chan struct{}), ended: make(chan struct{})}
 	b.state = control.State{
-		Spec: spec, UID: seal.Random(16), Phase: control.Pending, Created: now, Host: r.hostname, Limits: control.LimitsFull,
+		Spec: spec, UID: seal.Random(16), Phase: control.Pending, Created: now, Scheduled: now, Host: r.hostname, Limits: control.LimitsFull,
 		Message: "it is about to start",
 	}
 	if r.cgroups == nil {

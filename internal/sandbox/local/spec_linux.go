@@ -32,6 +32,9 @@ func (r *Runtime) limitsOf(spec sandbox.Spec) (limits, error) {
 	case spec.Workdir != "" && (!filepath.IsAbs(spec.Workdir) || filepath.Clean(spec.Workdir) != spec.Workdir):
 		return refuse("workdir %q is not a clean absolute path", spec.Workdir)
 	}
+	if field := unservable(spec); field != "" {
+		return refuse("%s: the local runtime has one machine and no scheduler; leave it out", field)
+	}
 	for key, value := range spec.Env {
 		if key == "" || strings.ContainsAny(key, "=\x00") || strings.Contains(value, "\x00") {
 			return refuse("env: %q is not a variable's name, or its value has a zero byte", key)
@@ -55,4 +58,22 @@ func (r *Runtime) limitsOf(spec sandbox.Spec) (limits, error) {
 		l.memory = int64(memory)
 	}
 	return l, nil
+}
+
+// unservable is the field of spec that only a cluster can serve, "" for none. Reserve is no
+// such field: it is below the limits, and there is nobody to keep it free from.
+func unservable(spec sandbox.Spec) string {
+	p := spec.Placement
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"disk", spec.Disk != ""}, {"gpu", p.GPU != 0}, {"node_selector", len(p.NodeSelector) > 0}, {"tolerations", len(p.Tolerations) > 0},
+		{"runtime_class", p.RuntimeClass != ""}, {"priority_class", p.PriorityClass != ""}, {"image_pull_secrets", len(p.PullSecrets) > 0}, {"spot", p.Spot},
+	} {
+		if f.set {
+			return f.name
+		}
+	}
+	return ""
 }

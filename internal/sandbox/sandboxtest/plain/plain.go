@@ -92,7 +92,16 @@ func (r *Runtime) Starts() int { r.mu.Lock(); defer r.mu.Unlock(); return r.star
 func (r *Runtime) End(id, reason, message string) {
 	r.mu.Lock()
 	b := r.boxes[id]
-	if b == nil || b.state.Phase == control.Ended {
+	r.mu.Unlock()
+	if b != nil {
+		r.end(b, reason, message)
+	}
+}
+
+// end ends this box, and no later one of its id.
+func (r *Runtime) end(b *box, reason, message string) {
+	r.mu.Lock()
+	if b.state.Phase == control.Ended {
 		r.mu.Unlock()
 		return
 	}
@@ -127,7 +136,7 @@ func (r *Runtime) Start(_ context.Context, spec sandbox.Spec) (control.State, er
 	uid := fmt.Sprintf("uid-%d-%s", r.starts, rand.Text())
 	b := &box{
 		state: control.State{
-			Spec: spec, UID: uid, Phase: control.Pending, Created: time.Now(), Host: "test",
+			Spec: spec, UID: uid, Phase: control.Pending, Created: time.Now(), Scheduled: time.Now(), Host: "test",
 			Limits: control.LimitsPartial, ExpiresAt: time.Now().Add(spec.Lifetime),
 		},
 		changed: make(chan struct{}), socket: filepath.Join(r.dir, fmt.Sprintf("%d.sock", r.starts)),
@@ -154,12 +163,12 @@ func (r *Runtime) Start(_ context.Context, spec sandbox.Spec) (control.State, er
 	if err := b.cmd.Start(); err != nil {
 		return control.State{}, err
 	}
-	r.workers.Go(func() { r.watch(spec.ID, b) })
+	r.workers.Go(func() { r.watch(b) })
 	return b.state, nil
 }
 
 // watch sees a sandbox from its start to its end.
-func (r *Runtime) watch(id string, b *box) {
+func (r *Runtime) watch(b *box) {
 	exited := make(chan error, 1)
 	go func() { exited <- b.cmd.Wait() }()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -167,7 +176,7 @@ func (r *Runtime) watch(id string, b *box) {
 	for ready := false; ; {
 		select {
 		case err := <-exited:
-			r.End(id, "lost", fmt.Sprintf("its agent ended: %v", err))
+			r.end(b, "lost", fmt.Sprintf("its agent ended: %v", err))
 			b.http.CloseIdleConnections()
 			return
 		case <-tick.C:
