@@ -2,17 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"orchard/internal/exit/exittest"
 	"orchard/internal/sandbox/local"
 	"orchard/internal/sandbox/sandboxtest"
 	"orchard/internal/sandbox/sandboxtest/agentbin"
@@ -44,29 +42,12 @@ func setup(t testing.TB, e *testscript.Env) {
 	e.Setenv("PATH", e.Getenv("PATH")+":"+os.Getenv("PATH"))
 }
 
-// code N COMMAND...: the command ends with exactly this exit code.
-func code(ts *testscript.TestScript, _ bool, args []string) {
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		var ended *exec.ExitError
-		if !errors.As(err, &ended) {
-			ts.Fatalf("%v", err)
-		}
-		got = ended.ExitCode()
-	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
-	}
-}
-
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Setup:               func(e *testscript.Env) error { setup(t, e); return nil },
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code},
+		Cmds:                exittest.Cmds(),
 	})
 }

@@ -84,7 +84,7 @@ func nextWord(args []string, flags []cli.Flag) int {
 			return len(args)
 		case len(args[i]) < 2 || args[i][0] != '-':
 			return i
-		case takesNext(args[i], flags):
+		case TakesNext(args[i], flags):
 			i++
 		}
 	}
@@ -99,7 +99,7 @@ func flagsFirst(args []string, flags []cli.Flag) []string {
 			return append(append(first, args[i]), append(last, args[i+1:]...)...)
 		case len(a) < 2 || a[0] != '-':
 			last = append(last, a)
-		case takesNext(a, flags) && i+1 < len(args):
+		case TakesNext(a, flags) && i+1 < len(args):
 			first = append(first, a, args[i+1])
 			i++
 		default:
@@ -109,8 +109,8 @@ func flagsFirst(args []string, flags []cli.Flag) []string {
 	return append(first, last...)
 }
 
-// takesNext reports whether flag a has its value in the next element.
-func takesNext(a string, flags []cli.Flag) bool {
+// TakesNext reports whether flag a, as it was typed, has its value in the next element.
+func TakesNext(a string, flags []cli.Flag) bool {
 	name := strings.TrimLeft(a, "-")
 	if strings.Contains(name, "=") {
 		return false

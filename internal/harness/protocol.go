@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -109,4 +110,15 @@ var bashTool = llm.Tool{
 	Description: "Run a bash command and see its output",
 	Parameters: []byte(`{"type":"object","properties":{"command":{"type":"string",` +
 		`"description":"The command, as bash reads it"}},"required":["command"]}`),
+}
+
+// CommandLine is how the harness of this name runs a command: the words before it, and its
+// environment; ok is false when there is no such harness.
+func CommandLine(name string) (argv []string, env map[string]string, ok bool) {
+	for _, p := range protocols {
+		if p.name == name {
+			return slices.Clone(p.shell), maps.Clone(p.env), true
+		}
+	}
+	return nil, nil, false
 }

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 
 	"orchard/datasets/imports"
 	"orchard/internal/exit"
+	"orchard/internal/exit/exittest"
 	"orchard/internal/grade/parsers"
 	"orchard/internal/logx"
 	"orchard/internal/runner"
@@ -49,22 +49,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("ORCHARD", program)
 			return err
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// code CODE COMMAND...: the command ends with exactly this exit code.
-			"code": func(ts *testscript.TestScript, neg bool, args []string) {
-				got := 0
-				if err := ts.Exec(args[1], args[2:]...); err != nil {
-					var ended *exec.ExitError
-					if !errors.As(err, &ended) {
-						ts.Fatalf("%v", err)
-					}
-					got = ended.ExitCode()
-				}
-				if fmt.Sprint(got) != args[0] {
-					ts.Fatalf("exit code %d, want %s", got, args[0])
-				}
-			},
-		},
+		Cmds: exittest.Cmds(),
 	})
 }
 

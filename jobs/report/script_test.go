@@ -2,10 +2,8 @@ package report
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"syscall"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"orchard/internal/exit"
+	"orchard/internal/exit/exittest"
 	"orchard/internal/logx"
 	"orchard/internal/runner"
 )
@@ -41,22 +40,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// code CODE COMMAND...: the command ends with exactly this exit code.
-			"code": func(ts *testscript.TestScript, _ bool, args []string) {
-				got := 0
-				if err := ts.Exec(args[1], args[2:]...); err != nil {
-					var ended *exec.ExitError
-					if !errors.As(err, &ended) {
-						ts.Fatalf("%v", err)
-					}
-					got = ended.ExitCode()
-				}
-				if fmt.Sprint(got) != args[0] {
-					ts.Fatalf("exit code %d, want %s", got, args[0])
-				}
-			},
-		},
+		Dir:  "testdata/script",
+		Cmds: exittest.Cmds(),
 	})
 }

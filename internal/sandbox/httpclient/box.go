@@ -11,11 +11,12 @@ import (
 
 	"orchard/internal/logx"
 	"orchard/internal/sandbox"
+	"orchard/internal/sandbox/httpclient/rest"
 )
 
 // box is one sandbox. Safe for concurrent use.
 type box struct {
-	client *Client
+	client *rest.Client
 	id     string
 
 	// The heartbeat's; nil without a lease. Set before the box is handed out.
@@ -43,9 +44,7 @@ func (b *box) keep(ctx context.Context, lease time.Duration) {
 				return
 			case <-tick.C:
 			}
-			err := lost(b.id, b.client.call(ctx, request{
-				method: http.MethodPost, path: b.path("/heartbeat"), limit: answerTime,
-			}))
+			err := lost(b.id, b.client.Call(ctx, rest.Request{Method: http.MethodPost, Path: b.path("/heartbeat")}))
 			switch {
 			case sandbox.IsLost(err): // the next command says so
 				return
@@ -62,7 +61,7 @@ func (b *box) Close(ctx context.Context) error {
 		b.endBeat()
 		b.beating.Wait()
 	}
-	err := b.client.call(ctx, request{method: http.MethodDelete, path: b.path(""), limit: answerTime})
+	err := b.client.Call(ctx, rest.Request{Method: http.MethodDelete, Path: b.path("")})
 	if err != nil {
 		return fmt.Errorf("close sandbox %s: %w", b.id, err)
 	}

@@ -1,14 +1,8 @@
 package httpclient_test
 
 import (
-	"bufio"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,52 +60,4 @@ func create(t *testing.T, c sandbox.Client, spec sandbox.Spec) sandbox.Sandbox {
 		t.Fatal(err)
 	}
 	return box
-}
-
-// flaky is a TCP proxy that breaks connections: in turn before the request, after the
-// request, and within the answer; every fourth goes through.
-func flaky(t *testing.T, target string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	var turn atomic.Int64
-	t.Cleanup(func() { l.Close(); wg.Wait() })
-	forward := func(down net.Conn) {
-		defer down.Close()
-		n := turn.Add(1) % 4
-		if n == 1 {
-			return
-		}
-		req, err := http.ReadRequest(bufio.NewReader(down))
-		if err != nil {
-			return
-		}
-		up, err := net.Dial("tcp", strings.TrimPrefix(target, "http://"))
-		if err != nil {
-			return
-		}
-		defer up.Close()
-		req.Header.Set("Connection", "close")
-		if req.Write(up) != nil || n == 2 {
-			return
-		}
-		if n == 3 {
-			io.CopyN(down, up, 60)
-			return
-		}
-		io.Copy(down, up)
-	}
-	wg.Go(func() {
-		for {
-			down, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() { forward(down) })
-		}
-	})
-	return "http://" + l.Addr().String()
 }

@@ -19,6 +19,7 @@ import (
 	"orchard/internal/sandbox"
 	"orchard/internal/sandbox/control"
 	"orchard/internal/sandbox/httpclient"
+	"orchard/internal/sandbox/sandboxtest/breaking"
 )
 
 func TestNewRefusesBadURLs(t *testing.T) {
@@ -53,7 +54,7 @@ func TestFollowsNoRedirect(t *testing.T) {
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	c := newClient(t, flaky(t, r.url), key)
+	c := newClient(t, breaking.Flaky(t, r.url), key)
 	box := create(t, c, sandbox.Spec{})
 	for range 5 {
 		got, err := box.Exec(t.Context(), sandbox.Command{Shell: "echo x | tee -a count", Timeout: time.Minute})
