@@ -8,7 +8,7 @@ LDFLAGS := -s -w
 PKGS := ./...
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' Makefile
 
 build: ## build the programs into bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -19,6 +19,20 @@ demo: ## run the main job on the tasks that come with it, without a model
 
 test: ## run the tests
 	$(GO) test -timeout 20m $(PKGS)
+
+e2e: ## run the tests on a real cluster, which is brought up if it is not (as root)
+	test/e2e/kube/run.sh
+
+images: ## make the images as archives in dist/images, and hand them to the test cluster if it is up
+	images/build.sh
+
+cluster-up: ## start the test cluster (as root; the first time builds it, about half an hour)
+	test/cluster/packages.sh
+	test/cluster/build.sh
+	test/cluster/up.sh
+
+cluster-down: ## stop the test cluster and remove its traces
+	test/cluster/down.sh
 
 test-race: ## run the tests with the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 30m $(PKGS)
@@ -48,4 +62,4 @@ soak: ## long suites, run by hand: crash points, many sandboxes
 clean: ## remove what the other targets made
 	rm -rf bin demo dist
 
-.PHONY: help build demo test test-race lint verify fuzz-smoke bench soak clean
+.PHONY: help build demo test e2e images cluster-up cluster-down test-race lint verify fuzz-smoke bench soak clean

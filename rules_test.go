@@ -98,7 +98,7 @@ func TestOneDoor(t *testing.T) {
 	}{
 		{"github.com/apache/arrow", []string{"orchard/datasets/arrowio"}},
 		{"github.com/minio/minio-go", []string{"orchard/internal/objstore/minio"}},
-		{"k8s.io/client-go", []string{"orchard/internal/sandbox/kube", "orchard/cmd/orchard-controller", "orchard/cmd/envctl"}},
+		{"k8s.io/client-go", []string{"orchard/internal/sandbox/kube", "orchard/cmd/orchard-controller", "orchard/cmd/envctl", "orchard/test/e2e/kube"}},
 		{"github.com/argoproj/argo-workflows", nil},
 		// Stages have flags, and so do the programs and what they share; a package that
 		// does the work is given a struct.
@@ -107,7 +107,7 @@ func TestOneDoor(t *testing.T) {
 		// A log line is for what runs by itself: services, stages and what they leave to a
 		// background. Everything else returns its errors.
 		{"github.com/rs/zerolog", []string{"orchard/cmd", "orchard/jobs", "orchard/internal/logx", "orchard/internal/runner", "orchard/internal/serve", "orchard/internal/grade",
-			"orchard/internal/pipeline/backing", "orchard/internal/sandbox/control", "orchard/internal/sandbox/local", "orchard/internal/sandbox/httpclient"}},
+			"orchard/internal/pipeline/backing", "orchard/internal/sandbox/control", "orchard/internal/sandbox/local", "orchard/internal/sandbox/kube", "orchard/internal/sandbox/egress", "orchard/internal/sandbox/httpclient"}},
 		{"github.com/rs/zerolog/log", nil}, // a global logger
 	}
 	for _, p := range list(t, "./...") {
@@ -138,7 +138,7 @@ func TestOneDoor(t *testing.T) {
 
 // testOnly reports whether a package is for tests, other than by its file names.
 func testOnly(path string) bool {
-	return under(path, "orchard/internal/sandbox/sandboxtest", "orchard/internal/objstore/objtest", "orchard/internal/objstore/mem", "orchard/internal/llm/llmtest", "orchard/test")
+	return under(path, "orchard/internal/exit/exittest", "orchard/internal/sandbox/sandboxtest", "orchard/internal/objstore/objtest", "orchard/internal/objstore/mem", "orchard/internal/llm/llmtest", "orchard/test")
 }
 
 // Every package says what it is for; product code waits on contexts, and uses the words
@@ -164,12 +164,12 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// The agent is in every sandbox: the standard library, x/sys, its own frames, and what
+// The agent is in every sandbox: the standard library, x/sys, WebSockets, its own frames, and what
 // builds a local sandbox around it.
 func TestAgentStaysSmall(t *testing.T) {
 	t.Parallel()
 	for _, p := range list(t, "./cmd/orchard-agent") {
-		if p.Standard || under(p.ImportPath, "orchard/agent", "orchard/cmd/orchard-agent", "orchard/internal/buildinfo", "orchard/internal/sandbox/local/cell", "golang.org/x/sys") ||
+		if p.Standard || under(p.ImportPath, "orchard/agent", "orchard/cmd/orchard-agent", "orchard/internal/buildinfo", "orchard/internal/sandbox/local/cell", "golang.org/x/sys", "github.com/gorilla/websocket", "golang.org/x/net/proxy", "golang.org/x/net/internal/socks") ||
 			strings.HasPrefix(p.ImportPath, "vendor/") {
 			continue
 		}

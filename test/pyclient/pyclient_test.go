@@ -16,12 +16,12 @@ const python = "/usr/bin/python3"
 func TestMain(m *testing.M) { os.Exit(sandboxtest.Main(m)) }
 
 func TestPythonClient(t *testing.T) {
-	if out, err := exec.Command(python, "-c", "import requests, aiohttp").CombinedOutput(); err != nil {
-		const how = "apt-get install python3-requests python3-aiohttp"
+	if out, err := exec.Command(python, "-c", "import requests, aiohttp, websocket").CombinedOutput(); err != nil {
+		const how = "apt-get install python3-requests python3-aiohttp python3-websocket"
 		if os.Getenv("ORCHARD_REQUIRE_ALL") == "1" {
-			t.Fatalf("%s lacks requests or aiohttp (%s): %v\n%s", python, how, err, out)
+			t.Fatalf("%s lacks requests, aiohttp or websocket (%s): %v\n%s", python, how, err, out)
 		}
-		t.Skipf("%s lacks requests or aiohttp: %s", python, how)
+		t.Skipf("%s lacks requests, aiohttp or websocket: %s", python, how)
 	}
 	service := sandboxtest.New(t)
 	cmd := exec.CommandContext(t.Context(), python, "-B", "-W", "ignore::ResourceWarning", "-m", "unittest", "-v")

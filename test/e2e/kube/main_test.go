@@ -1,0 +1,109 @@
+// Package kube_test holds what Orchard promises on Kubernetes, against a real cluster:
+// the chart is installed as users install it, and tests talk to its Service. `make e2e`
+// brings the cluster up, installs the chart and runs this package; by itself it is skipped.
+//
+// Nothing here stands in for a part of the cluster. What a test needs, it makes in a
+// namespace or sandbox of its own, and removes.
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// What `make e2e` says: run (the tests must run), and where the chart is.
+var (
+	run       = os.Getenv("ORCHARD_E2E") == "1"
+	release   = os.Getenv("ORCHARD_E2E_RELEASE")
+	namespace = os.Getenv("ORCHARD_E2E_NAMESPACE")
+	sandboxes = os.Getenv("ORCHARD_E2E_SANDBOX_NAMESPACE")
+)
+
+func TestMain(m *testing.M) {
+	if !run {
+		fmt.Println("skipped: these tests need the test cluster; `make e2e` runs them")
+		return
+	}
+	for _, name := range []string{"KUBECONFIG", "ORCHARD_E2E_RELEASE", "ORCHARD_E2E_NAMESPACE", "ORCHARD_E2E_SANDBOX_NAMESPACE"} {
+		if os.Getenv(name) == "" {
+			fmt.Printf("%s is not set; `make e2e` sets it\n", name)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for what should come in seconds.
+const patience = 90 * time.Second
+
+// api makes the client once: it is for all tests, as one rate limit is.
+var api = sync.OnceValues(func() (*kubernetes.Clientset, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = 200, 400
+	return kubernetes.NewForConfig(config)
+})
+
+// API is the cluster's API, with all rights.
+func API(t testing.TB) *kubernetes.Clientset {
+	t.Helper()
+	client, err := api()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// Eventually waits until what is said holds, and fails the test with the last reason that it
+// did not. try returns "" when it holds.
+func Eventually(t testing.TB, what string, try func(ctx context.Context) string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		why := try(ctx)
+		if why == "" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not %s after %v: %s", what, patience, why)
+		case <-tick.C:
+		}
+	}
+}
+
+// Namespace is a new namespace, gone when the test is over.
+func Namespace(t testing.TB) string {
+	t.Helper()
+	made, err := API(t).CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{GenerateName: "e2e-"}}, meta.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := API(t).CoreV1().Namespaces().Delete(context.Background(), made.Name, meta.DeleteOptions{}); err != nil {
+			t.Errorf("remove namespace %s: %v", made.Name, err)
+		}
+	})
+	// A Pod is refused until its namespace has its service account.
+	Eventually(t, "a service account in "+made.Name, func(ctx context.Context) string {
+		if _, err := API(t).CoreV1().ServiceAccounts(made.Name).Get(ctx, "default", meta.GetOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return made.Name
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# run.sh [go test arguments]: installs the chart in the test cluster and runs every test that
+# asks for ORCHARD_E2E there. Brings the cluster up if it is not, and then down again (ORCHARD_E2E_KEEP=1: not).
+# What controllers and components logged is shown when something fails.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. test/cluster/lib.sh
+export CGO_ENABLED=0 ORCHARD_E2E=1 ORCHARD_E2E_RELEASE=e2e ORCHARD_E2E_NAMESPACE=orchard-e2e ORCHARD_E2E_SANDBOX_NAMESPACE=orchard-e2e-sandboxes
+release=$ORCHARD_E2E_RELEASE namespace=$ORCHARD_E2E_NAMESPACE
+
+mkdir -p "$CACHE"
+exec 8>"$CACHE/e2e.lock"
+flock -n 8 || die "another run of these tests has the cluster"
+
+say() { echo "e2e: $* (${SECONDS} s)"; }
+logs() {
+  echo "=== Pods and events"
+  kubectl get pods -A -o wide
+  kubectl -n "$namespace" get events --sort-by=.lastTimestamp | tail -n 20
+  echo "=== controllers"
+  kubectl -n "$namespace" logs -l app.kubernetes.io/component=controller --prefix --tail=60
+  for c in "${components[@]}"; do
+    [[ -f $RUN/logs/$c.log ]] && echo "=== $c" && tail -n 8 "$RUN/logs/$c.log"
+  done
+}
+finish() {
+  code=$?
+  trap - EXIT
+  [[ $code == 0 ]] || logs >&2 2>&1 || true
+  if [[ $was_up == no && ${ORCHARD_E2E_KEEP:-} != 1 ]]; then
+    test/cluster/down.sh
+  else
+    remove || true
+  fi
+  exit $code
+}
+# remove also clears what a killed run left.
+remove() {
+  helm uninstall "$release" -n "$namespace" --ignore-not-found --wait --timeout 2m >/dev/null
+  kubectl delete namespace "$namespace" --ignore-not-found --timeout=1m >/dev/null
+}
+
+test/cluster/packages.sh
+test/cluster/build.sh
+images/build.sh
+say "programs and images are built"
+was_up=no
+trap finish EXIT
+[[ -f $RUN/complete ]] && was_up=yes
+test/cluster/up.sh >/dev/null
+export KUBECONFIG=$RUN/admin.kubeconfig
+test/cluster/image.sh dist/images/*.tar
+say "the cluster is up"
+
+remove
+helm install "$release" charts/orchard -n "$namespace" --create-namespace --wait --timeout 3m \
+  --set "sandbox.namespace=$ORCHARD_E2E_SANDBOX_NAMESPACE" --set sandbox.defaultCPU=50m --set sandbox.defaultMemory=64Mi --set nodeAccess=true \
+  --set resources.requests.cpu=20m --set resources.requests.memory=32Mi >/dev/null
+say "the chart is installed"
+# One package at a time: some stop parts of the cluster.
+packages=$(grep -rl --include='*_test.go' 'Getenv("ORCHARD_E2E")' . | xargs -n1 dirname | sort -u)
+go test -count=1 -p 1 -timeout 10m "$@" $packages
