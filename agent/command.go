@@ -49,7 +49,12 @@ func check(r *wire.ExecRequest) error {
 			return fmt.Errorf("%s: a NUL byte cannot be passed to a program", field)
 		}
 	}
-	for key, value := range r.Env {
+	return checkEnv(r.Env)
+}
+
+// checkEnv says what cannot be a program's environment.
+func checkEnv(env map[string]string) error {
+	for key, value := range env {
 		if key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(value, 0) {
 			return fmt.Errorf("env: %.100q is not a variable's name, or its value has a NUL byte", key)
 		}
@@ -85,7 +90,8 @@ func (e *notRunnable) Error() string { return e.text }
 
 // plan finds the program for r. Its errors are *notRunnable.
 func (s *Server) plan(r *wire.ExecRequest) (*program, error) {
-	env := overlay(s.cfg.Env, r.Env)
+	env, _ := s.claim.base()
+	env = overlay(env, r.Env)
 	p := &program{dir: s.workdir(r.Cwd), env: env}
 	search := lookup{dir: p.dir, path: valueOf(env, "PATH")}
 	if r.Shell == "" {
@@ -137,7 +143,8 @@ func (s *Server) script(name, text string) (string, error) {
 
 // workdir is the folder a command runs in: what was asked for, the default, or "/".
 func (s *Server) workdir(asked string) string {
-	for _, dir := range []string{s.resolve(asked), s.cfg.Cwd} {
+	_, cwd := s.claim.base()
+	for _, dir := range []string{s.resolve(asked), cwd} {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
 			return dir
 		}
@@ -150,7 +157,8 @@ func (s *Server) resolve(path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(s.cfg.Cwd, path)
+	_, cwd := s.claim.base()
+	return filepath.Join(cwd, path)
 }
 
 // overlay lays over onto base, sorted by name: "A=1" entries with each name once.

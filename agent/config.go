@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -66,13 +67,15 @@ func ParseConfig(args, environ []string, out io.Writer) (Config, error) {
 	cwd := text("cwd", "/workspace", "default working `FOLDER` of commands and relative paths, made when absent")
 	spool := text("spool", filepath.Join(os.TempDir(), "orchard-agent"), "`FOLDER` for output that is too long for memory")
 	closed := text("closed", "", "`ADDRESSES` (host:port, separated by commas) where something listens that a closed network does not reach: nothing is run before that holds")
+	hide := text("hide", "", "`PREFIXES` (separated by commas or spaces) of variables that commands do not get, unless --env gives them")
 	lease := text("lease", "0s", "`DURATION` after which the sandbox ends without a heartbeat; 0s is never")
+	given := map[string]string{}
 	flags.Func("env", "`NAME=VALUE` for every command; repeatable", func(entry string) error {
 		key, value, ok := strings.Cut(entry, "=")
 		if !ok || key == "" {
 			return fmt.Errorf("%q is not NAME=VALUE", entry)
 		}
-		base[key] = value
+		given[key] = value
 		return nil
 	})
 	if err := flags.Parse(args); err != nil {
@@ -90,7 +93,7 @@ func ParseConfig(args, environ []string, out io.Writer) (Config, error) {
 	if c.Lease, err = time.ParseDuration(*lease); err != nil || c.Lease < 0 || c.Lease > longestLease {
 		problems = append(problems, fmt.Errorf("--lease: %q is not a duration like 90s", *lease))
 	}
-	for _, address := range strings.FieldsFunc(*closed, func(r rune) bool { return r == ',' || r == ' ' }) {
+	for _, address := range words(*closed) {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			problems = append(problems, fmt.Errorf("--closed: %w", err))
 		}
@@ -102,11 +105,19 @@ func ParseConfig(args, environ []string, out io.Writer) (Config, error) {
 	if !filepath.IsAbs(c.Cwd) {
 		problems = append(problems, fmt.Errorf("--cwd: %q is not an absolute path", c.Cwd))
 	}
+	for _, prefix := range words(*hide) {
+		maps.DeleteFunc(base, func(name, _ string) bool { return strings.HasPrefix(name, prefix) })
+	}
+	maps.Copy(base, given)
 	c.Env = overlay([]string{"PATH=" + defaultPath, "HOME=" + home()}, base)
 	if err := errors.Join(problems...); err != nil {
 		return Config{}, &ConfigError{err}
 	}
 	return c, nil
+}
+
+func words(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 func readKeys(text, file string) ([]ed25519.PublicKey, error) {

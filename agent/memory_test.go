@@ -29,8 +29,10 @@ func TestMemoryWatch(t *testing.T) {
 			t.Errorf("%s: it ran out before it ran: %+v", name, w)
 		}
 		write("3")
-		if !w.ranOut() || !w.ranOut() {
-			t.Errorf("%s: a kill was not seen", name)
+		for range 2 { // it stays so
+			if !w.ranOut() {
+				t.Errorf("%s: a kill was not seen", name)
+			}
 		}
 		select {
 		case <-w.out:

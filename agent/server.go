@@ -21,6 +21,7 @@ type Server struct {
 	spool     *spoolDir
 	jobs      *table
 	lease     *lease
+	claim     *claim
 	memory    *memoryWatch
 	network   *network
 	terminals *terminals
@@ -40,6 +41,7 @@ func newServer(ctx context.Context, cfg Config, log *slog.Logger) (*Server, erro
 		verifier:  wire.NewVerifier(cfg.UID, cfg.Keys, nil),
 		processes: newProcesses(),
 		lease:     newLease(cfg.Lease),
+		claim:     newClaim(cfg),
 		memory:    watchMemory(nil),
 		terminals: newTerminals(),
 		grants:    newGrants(),
@@ -79,6 +81,7 @@ func (s *Server) handler() http.Handler {
 		"PUT /v1/files":                s.putFile,
 		"GET /v1/files/list":           s.listFiles,
 		"POST /v1/lease":               s.extendLease,
+		"POST /v1/claim":               s.claimed,
 		"POST /v1/shutdown":            s.shutdown,
 	} {
 		signed.Handle(pattern, s.answer(handle))

@@ -86,7 +86,7 @@ func (p *packing) pack(name string) error {
 	}
 	switch info.Mode().Type() {
 	case 0:
-		return p.file(name, info)
+		return p.file(name)
 	case fs.ModeDir:
 		return p.folder(name, info)
 	case fs.ModeSymlink:
@@ -123,13 +123,14 @@ func (p *packing) folder(name string, info fs.FileInfo) error {
 	return nil
 }
 
-func (p *packing) file(name string, info fs.FileInfo) error {
+func (p *packing) file(name string) error {
 	f, err := p.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return p.skip(name, describe(err))
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil || !info.Mode().IsRegular() {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
 		return p.skip(name, "was replaced while it was read")
 	}
 	if err := p.header(name, info, ""); err != nil {

@@ -27,6 +27,8 @@
 //	PUT    /v1/files?path=P&mode=0644 raw body -> File; parents made, written beside and renamed
 //	GET    /v1/files/list?path=P      Listing
 //	POST   /v1/lease                  Lease -> Lease; when it runs out the agent ends the sandbox; 0 is never
+//	POST   /v1/claim                  Claim -> 204, once: makes an idle sandbox somebody's; the same again changes
+//	                                  nothing, another is refused
 //	POST   /v1/shutdown               ends the sandbox -> 204
 //
 // Every request but health is signed with the controllers' private key for one
@@ -188,4 +190,13 @@ type Listing struct {
 type Lease struct {
 	Seconds   float64 `json:"seconds"`
 	ExpiresUS int64   `json:"expires_us,omitempty"`
+}
+
+// Claim makes a sandbox that was started before anybody asked for it somebody's. What it
+// does not say stays as the agent was started with.
+type Claim struct {
+	Sandbox      string            `json:"sandbox"`                 // its id
+	Env          map[string]string `json:"env,omitempty"`           // of every command, over the agent's own
+	Cwd          string            `json:"cwd,omitempty"`           // default working folder, made when absent
+	LeaseSeconds float64           `json:"lease_seconds,omitempty"` // from now on; 0 is never
 }

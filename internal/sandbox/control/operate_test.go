@@ -61,13 +61,13 @@ func TestDebugListener(t *testing.T) {
 	t.Parallel()
 	l := listen(t)
 	address := l.Addr().String()
-	r, _, stop, served := start(t, func(s *control.Settings) { s.DebugListen = address })
+	_, _, stop, served := start(t, func(s *control.Settings) { s.DebugListen = address })
 	if err := <-served; err == nil || !strings.Contains(err.Error(), "--debug-listen") {
 		t.Errorf("a port that is taken: %v", err)
 	}
 	stop()
 	l.Close()
-	r, _, stop, served = start(t, func(s *control.Settings) { s.DebugListen = address })
+	r, _, stop, served := start(t, func(s *control.Settings) { s.DebugListen = address })
 	r.box()
 	resp, err := http.Get("http://" + address + "/debug/pprof/goroutine?debug=1")
 	if err != nil {

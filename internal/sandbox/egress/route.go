@@ -17,7 +17,6 @@ type way struct {
 	port   uint16
 	byName bool
 	addrs  []netip.Addr
-	until  time.Time // zero is for ever
 }
 
 // hostPort is what r asks for.
@@ -48,17 +47,16 @@ func (p *Proxy) route(ctx context.Context, g Grant, host string, port uint16) (w
 			net.JoinHostPort(host, strconv.Itoa(int(port))), g.Sandbox)
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
-		until, ok := g.ByAddr(addr.Unmap(), port, p.o.Now(), p.o.Closed)
+		_, ok := g.ByAddr(addr.Unmap(), port, p.o.Now(), p.o.Closed)
 		if !ok || addr.Zone() != "" {
 			return w, closed()
 		}
-		w.addrs, w.until = []netip.Addr{addr.Unmap()}, until
+		w.addrs = []netip.Addr{addr.Unmap()}
 		return w, nil
 	}
 	// A name that no rule has is not even looked up: a question to a name server can
 	// carry what the sandbox knows.
-	until, ok := g.ByName(host, port, p.o.Now())
-	if !ok {
+	if _, ok := g.ByName(host, port, p.o.Now()); !ok {
 		return w, closed()
 	}
 	lookup, cancel := context.WithTimeout(ctx, dialTime)
@@ -67,7 +65,7 @@ func (p *Proxy) route(ctx context.Context, g Grant, host string, port uint16) (w
 	if err != nil {
 		return w, refuse(http.StatusBadGateway, "unresolved", "egress: %s: %v", host, err)
 	}
-	w.byName, w.until = true, until
+	w.byName = true
 	var special netip.Addr
 	for _, addr := range addrs {
 		addr = addr.Unmap()
@@ -98,20 +96,18 @@ func (p *Proxy) whileOpen(parent context.Context, addr netip.Addr, g Grant, w wa
 	ctx, cancel := context.WithCancel(parent)
 	go func() {
 		defer cancel()
-		until := w.until
 		for {
 			now, changed, ok := p.o.Source.Lookup(addr)
 			if !ok || now.UID != g.UID {
 				return
 			}
-			if until, ok = p.allowed(now, w); !ok {
+			until, ok := p.allowed(now, w)
+			if !ok {
 				return
 			}
 			var over <-chan time.Time
 			if !until.IsZero() {
-				timer := time.NewTimer(until.Sub(p.o.Now()))
-				defer timer.Stop()
-				over = timer.C
+				over = time.After(until.Sub(p.o.Now()))
 			}
 			select {
 			case <-over:

@@ -25,7 +25,6 @@ var (
 	run       = os.Getenv("ORCHARD_E2E") == "1"
 	release   = os.Getenv("ORCHARD_E2E_RELEASE")
 	namespace = os.Getenv("ORCHARD_E2E_NAMESPACE")
-	sandboxes = os.Getenv("ORCHARD_E2E_SANDBOX_NAMESPACE")
 )
 
 func TestMain(m *testing.M) {

@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"orchard/agent/wire"
+)
+
+// claim is whose sandbox this is, once somebody has claimed it. Until then, and for one
+// that was made for its user from the start, the settings hold. Safe for concurrent use.
+type claim struct {
+	mu  sync.Mutex
+	by  *wire.Claim
+	env []string
+	cwd string
+}
+
+func newClaim(cfg Config) *claim { return &claim{env: cfg.Env, cwd: cfg.Cwd} }
+
+// base is the variables of every command, and the default working folder.
+func (c *claim) base() (env []string, cwd string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.env, c.cwd
+}
+
+// take makes the sandbox by's; false when it is another's already. first is that this call
+// did it: a claim may come several times, from several controllers.
+func (c *claim) take(by wire.Claim) (first, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by != nil {
+		same := c.by.Sandbox == by.Sandbox && c.by.Cwd == by.Cwd && c.by.LeaseSeconds == by.LeaseSeconds && maps.Equal(c.by.Env, by.Env)
+		return false, same
+	}
+	c.by, c.env = &by, overlay(c.env, by.Env)
+	if by.Cwd != "" {
+		c.cwd = by.Cwd
+	}
+	return true, true
+}
+
+func (s *Server) claimed(w http.ResponseWriter, r *http.Request) error {
+	var by wire.Claim
+	if err := json.NewDecoder(r.Body).Decode(&by); err != nil {
+		return badRequest("the body is not a claim: %v", err)
+	}
+	switch {
+	case by.Sandbox == "":
+		return badRequest("sandbox: missing")
+	case by.Cwd != "" && !filepath.IsAbs(by.Cwd):
+		return badRequest("cwd: %q is not an absolute path", by.Cwd)
+	case math.IsNaN(by.LeaseSeconds) || by.LeaseSeconds < 0 || by.LeaseSeconds > longestLease.Seconds():
+		return badRequest("lease_seconds: %v is not within 0 (no end) and %.0f", by.LeaseSeconds, longestLease.Seconds())
+	}
+	if err := checkEnv(by.Env); err != nil {
+		return badRequest("%v", err)
+	}
+	first, ok := s.claim.take(by)
+	if !ok {
+		return conflict("this is another's sandbox already")
+	}
+	if first {
+		if by.Cwd != "" {
+			if err := os.MkdirAll(by.Cwd, 0o755); err != nil {
+				s.log.Warn("default working folder", "path", by.Cwd, "err", err.Error()) // commands fall back to /
+			}
+		}
+		if by.LeaseSeconds > 0 {
+			if _, ok := s.lease.extend(time.Duration(by.LeaseSeconds * float64(time.Second))); !ok {
+				return conflict("the sandbox is ending")
+			}
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
