@@ -102,7 +102,7 @@ func TestKillEndsAForkBomb(t *testing.T) {
 	name := b.dir + "/bomb"
 	b.put(name, "for i in 1 2 3 4 5 6 7 8; do sh "+name+" $1 & done 2>/dev/null; (sleep 0.05; exec sh "+name+" $1) & \n")
 	j := b.run(wire.ExecRequest{Shell: "ulimit -u 300; exec setpriv --reuid 54321 --clear-groups sh " + name, TimeoutMS: 10_000})
-	if *j.ExitCode != 0 || !alive(name) {
+	if !alive(name) { // its first process may have found no room for its last child
 		t.Fatalf("the bomb did not go off: %d %.300q", *j.ExitCode, j.Stderr.Data)
 	}
 	b.want(200, "POST", "/v1/jobs/"+j.ID+"/kill", nil, nil)

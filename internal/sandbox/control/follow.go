@@ -32,11 +32,16 @@ func (s *Service) look(ctx context.Context, id string) (State, error) {
 	case errors.Is(err, ErrNotFound):
 		return st, unknownSandbox(id)
 	case err != nil:
-		return st, err
+		return st, unasked(id, err)
 	case st.Phase == Ended:
 		return st, gone(st)
 	}
 	return st, nil
+}
+
+// unasked is for what the runtime could not be asked: it is neither there nor not there.
+func unasked(id string, err error) error {
+	return away(5, "Sandbox %s could not be looked at: %v", id, err)
 }
 
 // ready is a sandbox whose agent answers, and that agent. It waits a while for one

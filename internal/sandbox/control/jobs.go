@@ -139,7 +139,7 @@ func (s *Service) owning(ctx context.Context, id string) (State, error) {
 	case errors.Is(err, ErrNotFound):
 		return st, unknownJob(id)
 	case err != nil:
-		return st, err
+		return st, unasked(parts.sandbox, err)
 	case uidHash(st.UID) != parts.uid:
 		st.Reason, st.Message, st.Ended = ReasonReplaced, "another sandbox has its id by now", time.Time{}
 		return st, &ended{st}

@@ -74,6 +74,9 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) answerCreate(w http.ResponseWriter, st State, asked sandbox.Spec) error {
+	if st.Phase == Ended {
+		asked.Env = st.Spec.Env // of one that ended it is not kept everywhere
+	}
 	if diff := difference(st.Spec, asked); diff != "" {
 		return fail(http.StatusConflict, "Sandbox %s exists with another %s", asked.ID, diff)
 	}

@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"context"
+	"errors"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -132,5 +133,42 @@ func TestNetworkNotServed(t *testing.T) {
 	}
 	if got := r.do("PUT", "/sandboxes/"+id+"/network", obj{"egress": []obj{}}); got.status != 200 {
 		t.Errorf("nothing to open: %d %s", got.status, got.raw)
+	}
+}
+
+// unreachable is a runtime whose cluster does not answer.
+type unreachable struct{ *plain.Runtime }
+
+func (unreachable) Get(context.Context, string) (control.State, error) {
+	return control.State{}, errors.New("the API server does not answer")
+}
+
+// What could not be asked is no fault of the service and no end of the sandbox: the client
+// comes again.
+func TestRuntimeAway(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.box()
+	job := r.run(id, obj{"command": "true"}).str("job_id")
+	s, err := control.New(unreachable{r.rt}, r.set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	for _, path := range []string{"/sandboxes/" + id, "/sandboxes/" + id + "/wait", "/sandboxes/" + id + "/events", "/sandboxes/" + id + "/files?path=/x",
+		"/jobs/" + job, "/jobs/" + job + "/wait", "/jobs/" + job + "/output"} {
+		if a := r.do("GET", path, nil); a.status != 503 || a.header.Get("Retry-After") == "" || !strings.Contains(a.str("detail"), "does not answer") {
+			t.Errorf("GET %s: %d %s", path, a.status, a.raw)
+		}
+	}
+	for _, path := range []string{"/sandboxes/" + id + "/exec", "/sandboxes/" + id + "/heartbeat", "/jobs/" + job + "/kill"} {
+		if a := r.do("POST", path, obj{"command": "true"}); a.status != 503 || a.header.Get("Retry-After") == "" {
+			t.Errorf("POST %s: %d %s", path, a.status, a.raw)
+		}
+	}
+	if a := r.do("DELETE", "/sandboxes/"+id, nil); a.status != 503 {
+		t.Errorf("DELETE: %d %s", a.status, a.raw)
 	}
 }

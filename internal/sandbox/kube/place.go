@@ -26,8 +26,6 @@ func check(spec sandbox.Spec) error {
 		return refuse(spec, "it names no image")
 	case spec.Image == "host":
 		return refuse(spec, `the image "host" is a machine's own programs, which a cluster does not have: name an OCI image`)
-	case spec.OpenNetwork:
-		return refuse(spec, "there is no network to open: leave block_network true")
 	case spec.Workdir != "" && !path.IsAbs(spec.Workdir):
 		return refuse(spec, "workdir %q is not an absolute path", spec.Workdir)
 	}
