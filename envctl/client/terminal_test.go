@@ -28,13 +28,13 @@ func until(t *testing.T, r *bufio.Reader, text string) {
 	}
 }
 
-// A terminal is one: it has a size, which changes, and takes keys and signals. (A shell may
-// end a read for a signal that it has a trap for.)
+// A terminal is one: it has a size, which changes, and takes keys and signals.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	box := newBox(t, "")
 	term, err := box.Terminal(t.Context(), client.TerminalSpec{
-		Argv: []string{"sh", "-c", `stty -echo; trap 'echo resized; stty size' WINCH; echo size $(stty size) $A; while read -r line || [ $? -gt 128 ]; do echo "got <$line>"; [ "$line" = end ] && exit 7; done`},
+		Argv: []string{"sh", "-c", `stty -echo; trap 'new=1' WINCH; echo size $(stty size) $A; until [ "$new" ]; do sleep 0.01; done
+echo resized; stty size; trap - WINCH; while read -r line; do echo "got <$line>"; [ "$line" = end ] && exit 7; done`},
 		Env:  map[string]string{"A": "b"}, Cwd: "/tmp", Rows: 30, Cols: 100,
 	})
 	if err != nil {
@@ -46,9 +46,10 @@ func TestTerminal(t *testing.T) {
 	if err := term.Resize(40, 120); err != nil {
 		t.Error(err)
 	}
-	io.WriteString(term, "one\n")
 	until(t, out, "resized")
 	until(t, out, "40 120")
+	io.WriteString(term, "one\n")
+	until(t, out, "got <one>")
 	io.WriteString(term, "end\n")
 	until(t, out, "got <end>")
 	if _, err := io.ReadAll(out); err != nil {
