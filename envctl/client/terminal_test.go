@@ -35,7 +35,7 @@ func TestTerminal(t *testing.T) {
 	term, err := box.Terminal(t.Context(), client.TerminalSpec{
 		Argv: []string{"sh", "-c", `stty -echo; trap 'new=1' WINCH; echo size $(stty size) $A; until [ "$new" ]; do sleep 0.01; done
 echo resized; stty size; trap - WINCH; while read -r line; do echo "got <$line>"; [ "$line" = end ] && exit 7; done`},
-		Env:  map[string]string{"A": "b"}, Cwd: "/tmp", Rows: 30, Cols: 100,
+		Env: map[string]string{"A": "b"}, Cwd: "/tmp", Rows: 30, Cols: 100,
 	})
 	if err != nil {
 		t.Fatal(err)
