@@ -143,11 +143,11 @@ class Sync(unittest.TestCase):
         proxy = Cutter(self.client.base_url, cuts=5)
         self.addCleanup(proxy.close)
         box = type(self.box)(Client(base_url=proxy.url), self.box.id)
-        job = box.exec("echo x >> /tmp/cut; sleep 1; echo end", timeout=30)
+        job = box.exec("echo x >> /tmp/cut; sleep 5; echo end", timeout=30)
         self.assertEqual((job.status, job.stdout, proxy.submissions), ("succeeded", "end\n", 6))
         self.assertEqual(self.box.exec("cat /tmp/cut").stdout, "x\n")
         # With its answer in hand the client may ask the same again, and means it.
-        box.exec("echo x >> /tmp/cut; sleep 1; echo end", timeout=30)
+        box.exec("echo x >> /tmp/cut; sleep 5; echo end", timeout=30)
         self.assertEqual(self.box.exec("cat /tmp/cut").stdout, "x\nx\n")
 
     def test_idle_connection(self):
@@ -185,7 +185,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
             proxy = Cutter(client.base_url, cuts=5)
             self.addCleanup(proxy.close)
             async with AsyncClient(base_url=proxy.url) as broken:
-                job = await type(box)(broken, box.id).exec("echo x >> /tmp/cut; sleep 1", timeout=30)
+                job = await type(box)(broken, box.id).exec("echo x >> /tmp/cut; sleep 5", timeout=30)
             self.assertEqual((job.status, proxy.submissions), ("succeeded", 6))
             self.assertEqual((await box.exec("cat /tmp/cut")).stdout, "x\n")
 
