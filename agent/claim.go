@@ -31,20 +31,22 @@ func (c *claim) base() (env []string, cwd string) {
 	return c.env, c.cwd
 }
 
-// take makes the sandbox by's; false when it is another's already. first is that this call
-// did it: a claim may come several times, from several controllers.
-func (c *claim) take(by wire.Claim) (first, ok bool) {
+// take makes the sandbox by's; false when it is another's already. It may come several
+// times, from several controllers: settle runs in the first, before any other is answered.
+func (c *claim) take(by wire.Claim, settle func() bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.by != nil {
-		same := c.by.Sandbox == by.Sandbox && c.by.Cwd == by.Cwd && c.by.LeaseSeconds == by.LeaseSeconds && maps.Equal(c.by.Env, by.Env)
-		return false, same
+		return c.by.Sandbox == by.Sandbox && c.by.Cwd == by.Cwd && c.by.LeaseSeconds == by.LeaseSeconds && maps.Equal(c.by.Env, by.Env)
+	}
+	if !settle() {
+		return false
 	}
 	c.by, c.env = &by, overlay(c.env, by.Env)
 	if by.Cwd != "" {
 		c.cwd = by.Cwd
 	}
-	return true, true
+	return true
 }
 
 func (s *Server) claimed(w http.ResponseWriter, r *http.Request) error {
@@ -63,22 +65,24 @@ func (s *Server) claimed(w http.ResponseWriter, r *http.Request) error {
 	if err := checkEnv(by.Env); err != nil {
 		return badRequest("%v", err)
 	}
-	first, ok := s.claim.take(by)
-	if !ok {
-		return conflict("this is another's sandbox already")
-	}
-	if first {
-		if by.Cwd != "" {
-			if err := os.MkdirAll(by.Cwd, 0o755); err != nil {
-				s.log.Warn("default working folder", "path", by.Cwd, "err", err.Error()) // commands fall back to /
-			}
-		}
-		if by.LeaseSeconds > 0 {
-			if _, ok := s.lease.extend(time.Duration(by.LeaseSeconds * float64(time.Second))); !ok {
-				return conflict("the sandbox is ending")
-			}
-		}
+	if !s.claim.take(by, func() bool { return s.settleIn(by) }) {
+		return conflict("the sandbox is another's already, or ending")
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// settleIn begins by's lease and makes its folder.
+func (s *Server) settleIn(by wire.Claim) bool {
+	if by.LeaseSeconds > 0 {
+		if _, ok := s.lease.extend(time.Duration(by.LeaseSeconds * float64(time.Second))); !ok {
+			return false
+		}
+	}
+	if by.Cwd != "" {
+		if err := os.MkdirAll(by.Cwd, 0o755); err != nil {
+			s.log.Warn("default working folder", "path", by.Cwd, "err", err.Error()) // commands fall back to /
+		}
+	}
+	return true
 }

@@ -13,6 +13,7 @@ import (
 const (
 	probeTime  = 300 * time.Millisecond // a policy that drops packets costs so long, once
 	probePause = 50 * time.Millisecond
+	probeTries = 3
 )
 
 // network is whether the sandbox's network is closed as it must be before commands run.
@@ -56,16 +57,28 @@ func (n *network) awaitClosed(ctx context.Context) {
 	}
 }
 
+// reachable tries several times at once: one packet that is lost must not look like a
+// closed network.
 func reachable(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return false
+	reached := make(chan bool, probeTries)
+	for range probeTries {
+		go func() {
+			var d net.Dialer
+			c, err := d.DialContext(ctx, "tcp", address)
+			if err == nil {
+				c.Close()
+			}
+			reached <- err == nil
+		}()
 	}
-	c.Close()
-	return true
+	for range probeTries {
+		if <-reached {
+			return true
+		}
+	}
+	return false
 }
 
 func (n *network) isClosed() bool {

@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"crypto/ed25519"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,5 +48,30 @@ func TestNetworkClosesFirst(t *testing.T) {
 	<-closed
 	if w := ask(); w.Code != http.StatusOK {
 		t.Errorf("with a closed network: %d %s", w.Code, w.Body)
+	}
+}
+
+// Variables that lead into the cluster are not given to commands; the user's own are.
+func TestHiddenVariables(t *testing.T) {
+	t.Parallel()
+	key, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := ParseConfig([]string{"--uid", "u", "--keys", wire.FormatPublicKey(key), "--env", "KUBERNETES_PORT=mine"}, []string{
+		"ORCHARD_AGENT_HIDE=KUBERNETES_,OTHER_", "KUBERNETES_SERVICE_HOST=10.0.0.1", "KUBERNETES_PORT=tcp://10.0.0.1:443", "OTHER_A=b", "KUBERNETES=c",
+	}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, entry := range cfg.Env {
+		if strings.HasPrefix(entry, "KUBERNETES") || strings.HasPrefix(entry, "OTHER") {
+			got = append(got, entry)
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"KUBERNETES=c", "KUBERNETES_PORT=mine"}; !slices.Equal(got, want) {
+		t.Errorf("commands get %q, want %q", got, want)
 	}
 }

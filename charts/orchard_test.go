@@ -88,8 +88,12 @@ var kinds = map[string]reflect.Type{
 	"NetworkPolicy": reflect.TypeFor[networking.NetworkPolicy](), "PodDisruptionBudget": reflect.TypeFor[policy.PodDisruptionBudget](),
 }
 
-// objects is what the chart makes, by kind. It makes at most one of each.
+// objects is what the chart makes: of each kind at most one, and one more that is the
+// egress proxy's.
 type objects map[string]any
+
+// proxys is the key of a kind's object that is the egress proxy's.
+func proxys(kind string) string { return kind + " of the egress proxy" }
 
 func render(t *testing.T, args ...string) objects {
 	t.Helper()
@@ -99,7 +103,10 @@ func render(t *testing.T, args ...string) objects {
 	}
 	all := objects{}
 	for doc := range strings.SplitSeq(out, "\n---\n") {
-		var head struct{ Kind string }
+		var head struct {
+			Kind     string
+			Metadata struct{ Labels map[string]string }
+		}
 		if err := yaml.Unmarshal([]byte(doc), &head); err != nil {
 			t.Fatalf("%v in\n%s", err, doc)
 		}
@@ -107,7 +114,11 @@ func render(t *testing.T, args ...string) objects {
 			continue
 		}
 		typ, ok := kinds[head.Kind]
-		if !ok || all[head.Kind] != nil {
+		key := head.Kind
+		if head.Metadata.Labels["app.kubernetes.io/component"] == "egress" {
+			key = proxys(key)
+		}
+		if !ok || all[key] != nil {
 			t.Fatalf("a %s that is not expected:\n%s", head.Kind, doc)
 		}
 		object := reflect.New(typ).Interface()
@@ -119,7 +130,7 @@ func render(t *testing.T, args ...string) objects {
 		if strict, err := json.UnmarshalStrict(raw, object); err != nil || len(strict) > 0 {
 			t.Fatalf("%v, %v in\n%s", err, strict, doc)
 		}
-		all[head.Kind] = object
+		all[key] = object
 	}
 	return all
 }
@@ -127,10 +138,20 @@ func render(t *testing.T, args ...string) objects {
 // get is the object of a type; a test that asks for one that is not made fails.
 func get[T any](t *testing.T, all objects) T {
 	t.Helper()
-	kind := reflect.TypeFor[T]().Elem().Name()
-	object, ok := all[kind].(T)
+	return getKey[T](t, all, reflect.TypeFor[T]().Elem().Name())
+}
+
+// getProxys is the egress proxy's.
+func getProxys[T any](t *testing.T, all objects) T {
+	t.Helper()
+	return getKey[T](t, all, proxys(reflect.TypeFor[T]().Elem().Name()))
+}
+
+func getKey[T any](t *testing.T, all objects, key string) T {
+	t.Helper()
+	object, ok := all[key].(T)
 	if !ok {
-		t.Fatalf("the chart makes no %s", kind)
+		t.Fatalf("the chart makes no %s", key)
 	}
 	return object
 }
@@ -375,6 +396,10 @@ func TestValuesAreChecked(t *testing.T) {
 		{"image.digest=0123", "digest"},
 		{"logLevel=loud", "logLevel"},
 		{"keys.apiKey=secret", "apiKey"},
+		{"network.closedNetworks={10.0.0.0}", "closedNetworks"},
+		{"network.allowEgress={everything}", "allowEgress"},
+		{"network.dns.pods=kube-dns", "pods"},
+		{"egress.replicas=0", "replicas"},
 	} {
 		t.Run(c.set, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,10 @@
 {{ include "orchard.fullname" . }}-controller
 {{- end }}
 
+{{- define "orchard.egress" -}}
+{{ include "orchard.fullname" . }}-egress
+{{- end }}
+
 {{- define "orchard.secret" -}}
 {{ .Values.keys.existingSecret | default (printf "%s-keys" (include "orchard.fullname" .)) }}
 {{- end }}
@@ -83,6 +87,22 @@ capabilities:
   value: {{ .Values.drainDelaySeconds | quote }}
 - name: DRAIN_SECONDS
   value: {{ .Values.drainSeconds | quote }}
+- name: CLOSED_NETWORKS
+  value: {{ join "," .Values.network.closedNetworks | quote }}
+- name: ALLOW_EGRESS
+  value: {{ join "," .Values.network.allowEgress | quote }}
+- name: SANDBOX_DNS_PODS
+  value: {{ .Values.network.dns.pods | quote }}
+- name: SANDBOX_DNS_ADDRESSES
+  value: {{ join "," .Values.network.dns.addresses | quote }}
+- name: ORCHARD_NETWORK_CANARY
+  value: {{ .Values.network.canary | quote }}
+{{- if .Values.egress.enabled }}
+- name: ORCHARD_EGRESS_PROXY
+  value: {{ include "orchard.egress" . }}.{{ .Release.Namespace }}.svc:3128
+- name: ORCHARD_EGRESS_PROXY_PODS
+  value: {{ .Release.Namespace }}/{{ include "orchard.selector" (list . "egress") | replace ": " "=" | replace "\n" "," }}
+{{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}

@@ -156,6 +156,9 @@ func entryOf(f wire.File) entry {
 	return e
 }
 
+// largestRefused is how much of a body that is of no use any more is still taken.
+const largestRefused = 1 << 30
+
 // putRaw streams the request's body into a file.
 func (s *Service) putRaw(w http.ResponseWriter, r *http.Request) error {
 	path, err := filePath(r)
@@ -172,6 +175,9 @@ func (s *Service) putRaw(w http.ResponseWriter, r *http.Request) error {
 	}
 	f, err := a.put(r.Context(), path, mode, r.Body, r.ContentLength)
 	if err != nil {
+		// Many clients read only when they have sent everything: cut off before, they would
+		// see a broken connection, not the reason. What it is, it is no error any more.
+		_, _ = io.CopyN(io.Discard, r.Body, largestRefused)
 		return s.agentFault(r.Context(), st, err, "File not found: "+path)
 	}
 	writeJSON(w, http.StatusOK, written{true, path, f.Size})

@@ -27,7 +27,8 @@ type metrics struct {
 	shed     *prometheus.CounterVec
 }
 
-func newMetrics(sandboxes prometheus.Collector) *metrics {
+// newMetrics are the service's, with those that the runtime has itself (Collectors).
+func newMetrics(rt any, sandboxes prometheus.Collector) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "orchard_http_requests_total", Help: "Requests answered, by route, method and status.",
@@ -55,6 +56,9 @@ func newMetrics(sandboxes prometheus.Collector) *metrics {
 	}
 	reg := prometheus.NewRegistry()
 	m.all = []prometheus.Collector{m.requests, m.seconds, m.inFlight, m.execs, m.agents, m.refusals, m.shed, sandboxes}
+	if own, ok := rt.(interface{ Collectors() []prometheus.Collector }); ok {
+		m.all = append(m.all, own.Collectors()...)
+	}
 	reg.MustRegister(m.all...)
 	m.handler = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 	return m

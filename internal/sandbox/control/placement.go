@@ -25,14 +25,7 @@ func (b *body) placement() sandbox.Placement {
 		NodeSelector: b.dict("node_selector"), Tolerations: b.tolerations("tolerations"), Spot: b.flag("spot", false),
 		RuntimeClass: b.text("runtime_class"), PriorityClass: b.text("priority_class"), PullSecrets: b.list("image_pull_secrets"),
 	}
-	if b.get("gpu") != nil {
-		n, err := strconv.ParseFloat(b.text("gpu"), 64)
-		if err != nil || n < 0 || n > maxGPU || n != math.Trunc(n) {
-			b.fault("gpu", "value_error", fmt.Sprintf("gpu must be a whole number from 0 to %d", maxGPU))
-		} else {
-			p.GPU = int(n)
-		}
-	}
+	p.GPU = b.whole("gpu", maxGPU)
 	for key, value := range p.NodeSelector {
 		if !labelKey.MatchString(key) || !labelText.MatchString(value) {
 			b.fault("node_selector", "value_error", "node_selector "+key+" is not a Kubernetes label: up to 63 letters, digits, dots, hyphens and underscores")
@@ -49,6 +42,19 @@ func (b *body) placement() sandbox.Placement {
 		}
 	}
 	return p
+}
+
+// whole is a number from 0, which it is when absent, to most.
+func (b *body) whole(field string, most int) int {
+	if b.get(field) == nil {
+		return 0
+	}
+	n, err := strconv.ParseFloat(b.text(field), 64)
+	if err != nil || n < 0 || n > float64(most) || n != math.Trunc(n) {
+		b.fault(field, "value_error", fmt.Sprintf("%s must be a whole number from 0 to %d", field, most))
+		return 0
+	}
+	return int(n)
 }
 
 func (b *body) tolerations(field string) []sandbox.Toleration {

@@ -27,6 +27,7 @@ func (q quota) bounds() bool { return q.sandboxes != nil || q.cpu > 0 || q.memor
 // what each has in flight. Creates per minute and commands in flight are this replica's.
 type quotas struct {
 	list    func(context.Context) ([]State, error)
+	pools   func(context.Context) ([]PoolState, error) // nil where there are none
 	now     func() time.Time
 	refused func(owner, quota string)
 
@@ -39,6 +40,7 @@ type quotas struct {
 // starting is a sandbox that is counted before the runtime lists it.
 type starting struct {
 	owner       string
+	count       int
 	cpu, memory float64
 	uid         string // once it is started
 	until       time.Time
@@ -66,7 +68,7 @@ func (q *quotas) admit(ctx context.Context, c caller, spec sandbox.Spec) (starte
 	if !c.quota.bounds() && c.quota.creates == nil {
 		return func(State, error) {}, nil
 	}
-	own := &starting{owner: c.name, cpu: amount(spec.CPU), memory: amount(spec.Memory)}
+	own := &starting{owner: c.name, count: 1, cpu: amount(spec.CPU), memory: amount(spec.Memory)}
 	for _, a := range []struct {
 		name, limit string
 		most, asked float64
@@ -80,7 +82,7 @@ func (q *quotas) admit(ctx context.Context, c caller, spec sandbox.Spec) (starte
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if c.quota.bounds() {
-		if err := q.room(ctx, c, own); err != nil {
+		if err := q.room(ctx, c, own, ""); err != nil {
 			return nil, err
 		}
 	}
@@ -113,14 +115,17 @@ func (q *quotas) admit(ctx context.Context, c caller, spec sandbox.Spec) (starte
 	}, nil
 }
 
-// room reports whether c's quota has room for one more. The caller holds mu, so that of
-// two creates the second sees the first.
-func (q *quotas) room(ctx context.Context, c caller, more *starting) error {
+// room reports whether c's quota has room for more, which takes the place of what the pool
+// named instead holds. The caller holds mu, so that of two creates the second sees the first.
+func (q *quotas) room(ctx context.Context, c caller, more *starting, instead string) error {
 	states, err := q.list(ctx)
 	if err != nil {
 		return err
 	}
-	count, cpu, memory := 0, 0.0, 0.0
+	count, cpu, memory, err := q.pooled(ctx, c.name, instead)
+	if err != nil {
+		return err
+	}
 	listed, now := map[string]bool{}, q.now()
 	for _, st := range states {
 		if f := q.flight[st.Spec.ID]; f != nil && f.uid == st.UID {
@@ -140,7 +145,7 @@ func (q *quotas) room(ctx context.Context, c caller, more *starting) error {
 		}
 	}
 	switch most := c.quota; {
-	case most.sandboxes != nil && count+1 > *most.sandboxes:
+	case most.sandboxes != nil && count+more.count > *most.sandboxes:
 		return q.over(c, "sandboxes", 5, fmt.Sprint(*most.sandboxes), fmt.Sprint(count))
 	case most.cpu > 0 && cpu+more.cpu > most.cpu:
 		return q.over(c, "cpu", 5, most.cpuText, fmt.Sprintf("%g", cpu))

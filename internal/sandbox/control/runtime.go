@@ -144,6 +144,7 @@ type State struct {
 	ExpiresAt time.Time
 	Limits    string // LimitsFull or LimitsPartial
 	Network   Network
+	Pod       string // what it is called there; "" is sandbox- and its id
 	Host      string // where it runs: a machine's or Pod's name
 	Spot      bool   // it runs on a machine that may be taken away, at that price
 }

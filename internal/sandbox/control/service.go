@@ -51,8 +51,11 @@ func New(rt Runtime, settings Settings) (*Service, error) {
 	if s.prices, err = readPrices(settings.PricesFile); err != nil {
 		return nil, exit.With(exit.Config, err)
 	}
-	s.metrics = newMetrics(newCollector(rt.List, s.prices, s.now))
+	s.metrics = newMetrics(rt, newCollector(rt.List, s.prices, s.now))
 	s.quotas = newQuotas(rt.List, s.now, func(owner, quota string) { s.metrics.refusals.WithLabelValues(owner, quota).Inc() })
+	if p, ok := rt.(Pooler); ok {
+		s.quotas.pools = p.Pools
+	}
 	shed := func(what string) { s.metrics.shed.WithLabelValues(what).Inc() }
 	s.creates, s.execs = newSlots("creates", settings.MaxCreates, shed), newSlots("execs", settings.MaxExecs, shed)
 	s.runtime = &tenants{rt, s.quotas, settings.AllowPlacement, newEgressRules(settings)}
@@ -78,6 +81,8 @@ func (s *Service) routes() {
 		"/sandboxes/{id}/events":       {get: s.events},
 		"/sandboxes/{id}/network":      {get: s.getNetwork, put: s.putNetwork},
 		"/cost":                        {get: s.cost},
+		"/pools":                       {get: s.listPools},
+		"/pools/{pool}":                {get: s.getPool, put: s.putPool, del: s.deletePool},
 		"/sandboxes/{id}/heartbeat":    {post: s.heartbeat},
 		"/sandboxes/{id}/exec":         {post: s.running(s.exec)},
 		"/sandboxes/{id}/apply_patch":  {post: s.running(s.applyPatch)},

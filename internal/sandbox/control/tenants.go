@@ -22,7 +22,10 @@ type tenants struct {
 	egress  egressRules
 }
 
-var _ Runtime = (*tenants)(nil)
+var (
+	_ Runtime = (*tenants)(nil)
+	_ Pooler  = (*tenants)(nil)
+)
 
 // errTaken says that a sandbox of another owner has the id.
 var errTaken = errors.New("the id is taken")
@@ -173,4 +176,9 @@ func (t *tenants) Events(ctx context.Context, id string) ([]Event, error) {
 	return nil, nil
 }
 
-func podName(st State) string { return "sandbox-" + st.Spec.ID }
+func podName(st State) string {
+	if st.Pod != "" {
+		return st.Pod
+	}
+	return "sandbox-" + st.Spec.ID
+}

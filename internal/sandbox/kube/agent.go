@@ -28,7 +28,10 @@ const (
 // transport reaches agents by their sandbox's UID, which is the host of its URLs: a kept
 // connection belongs to one Pod, and the Pod's address is looked up when one is made.
 func (r *Runtime) transport() *http.Transport {
-	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+	dial := r.opts.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+	}
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, host string) (net.Conn, error) {
 			uid, _, err := net.SplitHostPort(host)
@@ -44,7 +47,7 @@ func (r *Runtime) transport() *http.Transport {
 			if address == "" {
 				return nil, errors.New("the sandbox has no address")
 			}
-			return dialer.DialContext(ctx, network, net.JoinHostPort(address, strconv.Itoa(agentPort)))
+			return dial(ctx, network, net.JoinHostPort(address, strconv.Itoa(agentPort)))
 		},
 		MaxIdleConns:        8192,
 		MaxIdleConnsPerHost: 16,
@@ -120,7 +123,14 @@ func (r *Runtime) ask(ctx context.Context, e *entry) bool {
 
 // answers reports whether the agent answers what is signed for its UID; then e is ready.
 func (r *Runtime) answers(ctx context.Context, e *entry) bool {
-	err := r.call(ctx, e, http.MethodGet, "/v1/jobs", nil)
+	var err error
+	if e.claimed.IsZero() {
+		err = r.call(ctx, e, http.MethodGet, "/v1/jobs", nil, nil)
+	} else { // it is to know whose it is before anything runs in it; that it knows already is as good
+		err = r.call(ctx, e, http.MethodPost, "/v1/claim", wire.Claim{
+			Sandbox: e.id, Env: e.spec.Env, Cwd: e.spec.Workdir, LeaseSeconds: e.spec.Lease.Seconds(),
+		}, nil)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.seen.open = errors.Is(err, errNetworkOpen)
@@ -132,6 +142,9 @@ func (r *Runtime) answers(ctx context.Context, e *entry) bool {
 		// One that this replica found running was ready before.
 		if c := condition(e.pod, "Ready"); podReady(e.pod) && c.LastTransitionTime.Time.Before(e.since) {
 			e.seen.ready = c.LastTransitionTime.Time
+			if e.claimed.After(e.seen.ready) {
+				e.seen.ready = e.claimed
+			}
 		}
 		e.wake()
 	}
@@ -146,7 +159,7 @@ func (r *Runtime) openJobs(ctx context.Context, e *entry) []string {
 	ctx, cancel := context.WithTimeout(ctx, goodbyeTime)
 	defer cancel()
 	var jobs []wire.Job
-	if r.call(ctx, e, http.MethodGet, "/v1/jobs", &jobs) != nil {
+	if r.call(ctx, e, http.MethodGet, "/v1/jobs", nil, &jobs) != nil {
 		return nil
 	}
 	var open []string
@@ -163,11 +176,18 @@ func (r *Runtime) openJobs(ctx context.Context, e *entry) []string {
 func (r *Runtime) shutdown(ctx context.Context, e *entry) {
 	ctx, cancel := context.WithTimeout(ctx, goodbyeTime)
 	defer cancel()
-	_ = r.call(ctx, e, http.MethodPost, "/v1/shutdown", nil)
+	_ = r.call(ctx, e, http.MethodPost, "/v1/shutdown", nil, nil)
 }
 
-func (r *Runtime) call(ctx context.Context, e *entry, method, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, agentURL(e)+path, bytes.NewReader(nil))
+func (r *Runtime) call(ctx context.Context, e *entry, method, path string, send, into any) error {
+	var body []byte
+	if send != nil {
+		var err error
+		if body, err = json.Marshal(send); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, agentURL(e)+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

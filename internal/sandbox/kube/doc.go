@@ -18,6 +18,21 @@
 //     RuntimeDefault, bounded disk, a deadline. The namespace's NetworkPolicy, which New
 //     looks for, keeps the network shut.
 //
+// Pools are sandboxes that run before anybody asks for them:
+//
+//   - A pool is a ConfigMap with the names of its Pods, as many as it has slots. A Pod of
+//     another name is never made, and a name is replaced only when its Pod was seen claimed,
+//     so the slots bound the idle Pods whatever caches say (pool.go, poolkeep.go).
+//   - The name of a Pod stays the only lock that an id has. A claim first makes a Pod of the
+//     sandbox's name that never runs, the ticket, which names an idle Pod and holds what
+//     the sandbox is to be; then one update of that Pod makes it the sandbox; then its agent
+//     is told. Whoever meets a ticket completes it, or deletes it when its Pod can never be had
+//     any more (poolclaim.go). A create that meets a ticket is as one that meets a Pod.
+//   - The environment of a claimed sandbox is in the ticket's containers, where that of any
+//     other is in the Pod's: in no annotation, and every replica compares it as ever.
+//   - An idle Pod is claimed by sandboxes of its pool's owner only, unless the pool is
+//     everybody's, and just after its agent has answered a signed request.
+//
 // Images run as their own user. One that runs as root is root without capabilities: it owns
 // its files and binds ports from 1024, but cannot take over or give away files of other
 // users, as package managers do, unless Options.Capabilities says so.

@@ -10,10 +10,11 @@ import (
 	"orchard/internal/sandbox/control"
 )
 
-// entry is one Pod as this replica knows it. Guarded by Runtime.mu, but for id, uid and
-// spec, which never change.
+// entry is one Pod as this replica knows it. Guarded by Runtime.mu, but for id, uid, pool,
+// spec and claimed, which never change: an idle Pod that is claimed is another entry.
 type entry struct {
 	id, uid string
+	pool    string // of an idle Pod, which is no sandbox and has no id
 	spec    sandbox.Spec
 	pod     *corev1.Pod     // the newest seen; not to be changed
 	network control.Network // what is open to it
@@ -28,12 +29,16 @@ type entry struct {
 	burying bool          // its end is being written down
 	opened  int64         // the generation of its grant, and one, that its policy was seen to follow
 	retry   time.Time     // not to be buried in the background before
+	claimed time.Time     // when an idle Pod became this sandbox; zero: it was made for it
+	aside   bool          // this replica is about to claim it
 }
 
 // newer reports whether a is later than b, both of one object.
-func newer(a, b *corev1.Pod) bool {
-	x, errX := strconv.ParseUint(a.ResourceVersion, 10, 64)
-	y, errY := strconv.ParseUint(b.ResourceVersion, 10, 64)
+func newer(a, b *corev1.Pod) bool { return newerVersion(a.ResourceVersion, b.ResourceVersion) }
+
+func newerVersion(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
 	return errX != nil || errY != nil || x >= y
 }
 
@@ -65,9 +70,12 @@ func (e *entry) state() control.State {
 		Spec: e.spec, UID: e.uid, Phase: control.Pending, Created: e.pod.CreationTimestamp.Time, Scheduled: scheduledAt(e.pod),
 		Ready: e.seen.ready, Limits: control.LimitsFull, Host: e.pod.Spec.NodeName, Spot: e.spec.Placement.Spot, Network: e.network,
 	}
+	if !e.claimed.IsZero() { // what was before is the pool's
+		st.Created, st.Scheduled, st.Pod = e.claimed, e.claimed, e.pod.Name
+	}
 	if e.spec.Lifetime > 0 {
 		from := st.Created
-		if start := e.pod.Status.StartTime; start != nil {
+		if start := e.pod.Status.StartTime; start != nil && e.claimed.IsZero() {
 			from = start.Time
 		}
 		st.ExpiresAt = from.Add(e.spec.Lifetime)

@@ -228,3 +228,35 @@ func TestWait(t *testing.T) {
 		t.Errorf("unknown: %v", err)
 	}
 }
+
+// A replica that is behind deletes the Pod that it means, never another of its name; and of
+// two reasons the one that was written first is everybody's.
+func TestDeletesByUID(t *testing.T) {
+	t.Parallel()
+	c := newFake(t)
+	a, b := c.start(), c.start()
+	first := started(t, a, "a")
+	until(t, "the other replica to know it", func() (bool, string) {
+		e, _ := b.known("a")
+		return e != nil, ""
+	})
+	stale, _ := b.known("a")
+	if err := a.Stop(t.Context(), "a", control.ReasonDeleted); err != nil {
+		t.Fatal(err)
+	}
+	second := started(t, a, "a")
+	b.mu.Lock()
+	behind := *stale // as if it had heard of nothing
+	behind.gone, behind.grave, behind.verdict = false, nil, &end{control.ReasonNotReady, "too late", time.Now()}
+	b.mu.Unlock()
+	grave, err := b.record(t.Context(), &behind, nil)
+	if err != nil || grave.UID != first.UID || grave.Reason != control.ReasonDeleted {
+		t.Errorf("%+v, %v", grave, err)
+	}
+	if err := b.bury(t.Context(), &behind, nil, stuckTime); err != nil {
+		t.Errorf("bury the first: %v", err)
+	}
+	if pods := c.pods(); len(pods) != 1 || string(pods[0].UID) != second.UID {
+		t.Errorf("the second one is gone: %+v", pods)
+	}
+}

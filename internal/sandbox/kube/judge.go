@@ -78,7 +78,7 @@ func (o *Options) judge(pod *corev1.Pod, spec sandbox.Spec, s sight, now time.Ti
 	}
 	// A Pod whose agent the kubelet has reached is not late, whether or not this replica
 	// has reached it.
-	if deadline := pod.CreationTimestamp.Add(spec.ReadyTimeout); spec.ReadyTimeout > 0 && s.ready.IsZero() && !podReady(pod) && now.After(deadline) {
+	if deadline := later(pod.CreationTimestamp.Time, claimedAt(pod)).Add(spec.ReadyTimeout); spec.ReadyTimeout > 0 && s.ready.IsZero() && !podReady(pod) && now.After(deadline) {
 		return &end{control.ReasonNotReady, fmt.Sprintf("not ready after %v: %s", spec.ReadyTimeout, s.waitsFor(pod)), now}
 	}
 	return nil

@@ -20,6 +20,9 @@ const (
 	labelApp      = "app"
 	appSandbox    = "sandbox"
 	appTombstone  = "sandbox-tombstone"
+	appPool       = "sandbox-pool"
+	appTicket     = "sandbox-ticket"
+	labelPool     = "orchard.dev/pool" // of idle Pods: which pool they wait in
 	labelID       = "sandbox-id"
 	labelOwner    = "orchard.dev/owner"
 	annotSpec     = "orchard.dev/spec"    // the Spec without Env, which is the container's
@@ -51,7 +54,7 @@ func selector(app string) string { return labelApp + "=" + app }
 // idOf is whose Pod or tombstone an object is; "" is nobody's.
 func idOf(o metav1.Object) string {
 	switch labels := o.GetLabels(); labels[labelApp] {
-	case appSandbox, appTombstone:
+	case appSandbox, appTombstone, appTicket:
 		return labels[labelID]
 	}
 	return ""

@@ -26,6 +26,15 @@ import (
 // proxyVariable is where a sandbox's proxy URL can be read back.
 const proxyVariable = agentPrefix + "PROXY"
 
+const (
+	nameTime  = 20 * time.Second
+	namePause = 500 * time.Millisecond
+)
+
+// hidden begins the variables that the kubelet gives every container whatever its Pod says:
+// they lead to the API server, which no sandbox has any business with.
+const hidden = "KUBERNETES_"
+
 // Network is what an operator says of the network around sandboxes.
 type Network struct {
 	Cluster policy.Cluster // see its comments
@@ -42,6 +51,12 @@ type Network struct {
 // of its agent, which do not touch the user's own variables. The URL with the token is
 // kept in the Pod, where every replica finds it.
 func (n Network) tell(c *corev1.Container, spec sandbox.Spec) {
+	c.Env = append(c.Env, corev1.EnvVar{Name: agentPrefix + "HIDE", Value: hidden})
+	for _, name := range slices.Sorted(maps.Keys(spec.Env)) {
+		if strings.HasPrefix(name, hidden) { // the user's own
+			c.Args = append(c.Args, "--env", strings.ReplaceAll(name+"="+spec.Env[name], "$", "$$"))
+		}
+	}
 	if probes := n.probes(spec); len(probes) > 0 {
 		c.Env = append(c.Env, corev1.EnvVar{Name: agentPrefix + "CLOSED", Value: strings.Join(probes, ",")})
 	}
@@ -166,18 +181,24 @@ func (r *Runtime) update(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, err
 	return r.client.CoreV1().Pods(r.opts.Namespace).Update(ctx, pod, metav1.UpdateOptions{})
 }
 
-// numbered is an address HOST:PORT with the host by number, looked up now.
+// numbered is an address HOST:PORT with the host by number. Names of an install that has
+// just begun are asked for until they are known.
 func numbered(ctx context.Context, address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", fmt.Errorf("%q is not HOST:PORT", address)
 	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return "", err
+	ctx, cancel := context.WithTimeout(ctx, nameTime)
+	defer cancel()
+	for {
+		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err == nil && len(addrs) > 0 {
+			return net.JoinHostPort(addrs[0].Unmap().String(), port), nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", errors.Join(err, ctx.Err())
+		case <-time.After(namePause):
+		}
 	}
-	if len(addrs) == 0 {
-		return "", errors.New(host + " has no address")
-	}
-	return net.JoinHostPort(addrs[0].Unmap().String(), port), nil
 }

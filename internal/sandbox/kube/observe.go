@@ -27,18 +27,36 @@ func (r *Runtime) observe(pod *corev1.Pod, watched bool) *entry {
 
 // take is observe; the caller holds mu.
 func (r *Runtime) take(pod *corev1.Pod, watched bool) *entry {
+	switch {
+	case isTicket(pod):
+		r.takeTicket(pod)
+		return nil
+	case poolOf(pod) != "":
+		r.takeWarm(pod, watched)
+		return nil
+	}
 	id, uid := idOf(pod), string(pod.UID)
-	if id == "" || pod.Name != podName(id) {
+	if id == "" || pod.Name != podName(id) && ticketOf(pod) == "" {
 		return nil
 	}
 	now := time.Now()
 	e := r.entries[uid]
+	if e != nil && e.pool != "" { // it was claimed
+		r.dropWarm(e)
+		e = nil
+	}
 	if e == nil {
 		old := r.byID[id]
 		if old != nil && !newer(pod, old.pod) {
 			return nil // an answer that was long on its way
 		}
 		spec, err := specOf(pod)
+		if ticketOf(pod) != "" {
+			var known bool
+			if spec, known = r.claimedSpec(pod); !known {
+				return nil
+			}
+		}
 		if err != nil {
 			zerolog.Ctx(r.ctx).Warn().Err(err).Str(logx.Sandbox, id).Msg("a Pod that looks like a sandbox is none")
 			return nil
@@ -46,7 +64,7 @@ func (r *Runtime) take(pod *corev1.Pod, watched bool) *entry {
 		if old != nil {
 			r.vanish(old, "another sandbox has its id by now")
 		}
-		e = &entry{id: id, uid: uid, spec: spec, pod: pod, since: now, changed: make(chan struct{})}
+		e = &entry{id: id, uid: uid, spec: spec, pod: pod, since: now, claimed: claimedAt(pod), changed: make(chan struct{})}
 		r.entries[uid], r.byID[id] = e, e
 	}
 	e.watched = e.watched || watched
@@ -113,8 +131,14 @@ func (r *Runtime) deleted(o any) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.tickets, string(pod.UID))
+	delete(r.bodies, ticketOf(pod))
 	e := r.entries[string(pod.UID)]
 	if e == nil {
+		return
+	}
+	if e.pool != "" {
+		r.dropWarm(e)
 		return
 	}
 	e.pod = pod
@@ -153,13 +177,26 @@ func (r *Runtime) lay(t *tombstone) {
 	}
 }
 
-// forget is the informer's: a tombstone is gone.
+// observeMap takes in a pool or a tombstone.
+func (r *Runtime) observeMap(m *corev1.ConfigMap) {
+	if m.Labels[labelApp] == appPool {
+		r.observePool(m, false)
+		return
+	}
+	r.observeGrave(m)
+}
+
+// forget is the informer's: a tombstone or a pool is gone.
 func (r *Runtime) forget(o any) {
 	if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = unknown.Obj
 	}
 	m, ok := o.(*corev1.ConfigMap)
 	if !ok {
+		return
+	}
+	if m.Labels[labelApp] == appPool {
+		r.observePool(m, true)
 		return
 	}
 	t, err := readTombstone(m)

@@ -1,9 +1,11 @@
 package kube
 
 import (
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -46,9 +48,11 @@ type Options struct {
 	QPS          float64       // --kube-qps: requests a second to the cluster
 	Burst        int           // --kube-burst
 
-	// Client and Key are for tests: used instead of Kubeconfig and KeyFile.
+	// Client, Key and Dial are for tests: used instead of Kubeconfig, KeyFile and the network
+	// to reach agents.
 	Client kubernetes.Interface
 	Key    ed25519.PrivateKey
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Defaults are the operator's choices that nobody made.

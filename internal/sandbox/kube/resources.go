@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,7 +30,8 @@ func (r *Runtime) Resources(context.Context) (control.Resources, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range r.byID {
+	all := slices.AppendSeq(slices.Collect(maps.Values(r.byID)), maps.Values(r.warm))
+	for _, e := range all {
 		phase := e.pod.Status.Phase
 		if e.gone || phase == corev1.PodSucceeded || phase == corev1.PodFailed {
 			continue

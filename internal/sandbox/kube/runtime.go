@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -38,11 +40,18 @@ type Runtime struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
+	enforced atomic.Pointer[bool] // what the network canary showed last; nil is nothing yet
+
 	mu      sync.Mutex
 	closed  bool
 	entries map[string]*entry                // Pods by UID
 	byID    map[string]*entry                // the newest of each sandbox id
 	graves  map[string]map[string]*tombstone // by sandbox id and UID
+	pools   map[string]*pool                 // by name
+	warm    map[string]*entry                // those of entries that are idle
+	tickets map[string]*corev1.Pod           // by UID
+	bodies  map[string]*corev1.Pod           // by their ticket's UID, while that is not known
+	keep    chan struct{}                    // wakes the keeper of pools
 }
 
 var (
@@ -50,6 +59,7 @@ var (
 	_ control.Resourcer = (*Runtime)(nil)
 	_ control.Eventer   = (*Runtime)(nil)
 	_ control.Networker = (*Runtime)(nil)
+	_ control.Pooler    = (*Runtime)(nil)
 )
 
 // quiet keeps client-go from writing lines of its own; what matters comes back as errors.
@@ -71,8 +81,10 @@ func New(ctx context.Context, opts Options) (*Runtime, error) {
 		return nil, err
 	}
 	r := &Runtime{
-		opts: opts, client: c.client, key: c.key, slots: make(chan struct{}, 16),
+		opts: *c.opts, client: c.client, key: c.key, slots: make(chan struct{}, 16),
 		entries: map[string]*entry{}, byID: map[string]*entry{}, graves: map[string]map[string]*tombstone{},
+		pools: map[string]*pool{}, warm: map[string]*entry{}, tickets: map[string]*corev1.Pod{}, bodies: map[string]*corev1.Pod{},
+		keep: make(chan struct{}, 1),
 	}
 	r.http = r.transport()
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -81,6 +93,7 @@ func New(ctx context.Context, opts Options) (*Runtime, error) {
 		return nil, err
 	}
 	r.wg.Go(r.sweep)
+	r.wg.Go(r.keeper)
 	return r, nil
 }
 
@@ -105,7 +118,7 @@ func (r *Runtime) goes(f func()) {
 func (r *Runtime) watch(ctx context.Context, nodes bool) error {
 	ours := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithNamespace(r.opts.Namespace),
 		informers.WithTransform(slim), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = fmt.Sprintf("%s in (%s,%s)", labelApp, appSandbox, appTombstone)
+			o.LabelSelector = fmt.Sprintf("%s in (%s)", labelApp, strings.Join([]string{appSandbox, appTombstone, appPool, appTicket}, ","))
 		}))
 	pods, graves := ours.Core().V1().Pods().Informer(), ours.Core().V1().ConfigMaps().Informer()
 	factories := []informers.SharedInformerFactory{ours}
@@ -133,7 +146,8 @@ func (r *Runtime) watch(ctx context.Context, nodes bool) error {
 			DeleteFunc: r.deleted,
 		},
 		graves: {
-			AddFunc:    func(o any) { r.observeGrave(o.(*corev1.ConfigMap)) },
+			AddFunc:    func(o any) { r.observeMap(o.(*corev1.ConfigMap)) },
+			UpdateFunc: func(_, o any) { r.observeMap(o.(*corev1.ConfigMap)) },
 			DeleteFunc: r.forget,
 		},
 	} {

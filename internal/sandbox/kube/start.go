@@ -37,6 +37,10 @@ func (r *Runtime) Start(ctx context.Context, spec sandbox.Spec) (control.State, 
 		return control.State{}, err
 	}
 	attempt := seal.Random(8)
+	if e := r.claim(ctx, spec, attempt); e != nil {
+		r.openNew(ctx, e)
+		return r.read(e), nil
+	}
 	pod, err := r.opts.podOf(spec, r.key.Public().(ed25519.PublicKey), attempt)
 	if err != nil {
 		return control.State{}, err
@@ -105,9 +109,11 @@ func (r *Runtime) meet(ctx context.Context, spec sandbox.Spec, attempt string) (
 
 // fetch is the Pod of a sandbox id as the cluster has it now.
 func (r *Runtime) fetch(ctx context.Context, id string) (*corev1.Pod, error) {
-	ctx, cancel := brief(ctx)
-	defer cancel()
-	return r.client.CoreV1().Pods(r.opts.Namespace).Get(ctx, podName(id), metav1.GetOptions{})
+	pod, err := r.get(ctx, podName(id))
+	if err == nil && isTicket(pod) {
+		return r.settle(ctx, pod)
+	}
+	return pod, err
 }
 
 // read is an entry's state.

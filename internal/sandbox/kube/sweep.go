@@ -66,6 +66,12 @@ func (r *Runtime) round(now time.Time) (due, unseen, unopened []*entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, e := range r.entries {
+		if e.pool != "" {
+			if !e.over() {
+				r.evaluate(e, now)
+			}
+			continue // the keeper's
+		}
 		if e.gone && e.grave != nil {
 			delete(r.entries, uid)
 			if r.byID[e.id] == e {

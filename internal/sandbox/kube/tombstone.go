@@ -25,7 +25,8 @@ type tombstone struct {
 	UID       string       `json:"uid"`
 	Reason    string       `json:"reason"`
 	Message   string       `json:"message"`
-	Spec      sandbox.Spec `json:"spec"` // without Env
+	Spec      sandbox.Spec `json:"spec"`          // without Env
+	Pod       string       `json:"pod,omitempty"` // its name, when that is not its id's
 	Host      string       `json:"host,omitempty"`
 	Created   time.Time    `json:"created"`
 	Scheduled time.Time    `json:"scheduled,omitzero"`
@@ -45,14 +46,14 @@ func (t *tombstone) state() control.State {
 	return control.State{
 		Spec: t.Spec, UID: t.UID, Phase: control.Ended, Reason: t.Reason, Message: t.Message, Created: t.Created,
 		Scheduled: t.Scheduled, Ready: t.Ready, Ended: t.Ended, ExpiresAt: t.Expires, Limits: control.LimitsFull,
-		Host: t.Host, Spot: t.Spec.Placement.Spot,
+		Pod: t.Pod, Host: t.Host, Spot: t.Spec.Placement.Spot,
 	}
 }
 
 // tombstoneOf is the record of st, which e has ended.
 func tombstoneOf(st control.State, e end, jobs []string) *tombstone {
 	t := &tombstone{
-		UID: st.UID, Reason: e.reason, Message: e.message, Spec: st.Spec, Host: st.Host, Created: st.Created,
+		UID: st.UID, Reason: e.reason, Message: e.message, Spec: st.Spec, Pod: st.Pod, Host: st.Host, Created: st.Created,
 		Scheduled: st.Scheduled, Ready: st.Ready, Ended: e.at, Expires: st.ExpiresAt, Jobs: jobs,
 	}
 	t.Spec.Env = nil

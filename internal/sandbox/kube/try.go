@@ -11,13 +11,11 @@ import (
 
 	"orchard/agent/wire"
 	"orchard/internal/exit"
-	"orchard/internal/sandbox"
-	"orchard/internal/sandbox/control"
 	"orchard/internal/seal"
 )
 
 // tryTime bounds the making of the sandbox that Try makes.
-const tryTime = 3 * time.Minute
+const tryTime = 2 * time.Minute
 
 // Try makes a sandbox of image ("" is the agent's own), runs the agent's --version in it,
 // removes it, and returns what that printed. Errors have exit code exit.Config when
@@ -31,28 +29,12 @@ func Try(ctx context.Context, opts Options, image string) (string, error) {
 	if image == "" {
 		image = opts.AgentImage
 	}
-	spec := sandbox.Spec{
-		ID: "check-" + seal.Random(4), Image: image, CPU: "100m", Memory: "64Mi", Disk: "256Mi",
-		ReadyTimeout: tryTime, Lifetime: 2 * tryTime,
-	}
-	if _, err := r.Start(ctx, spec); err != nil {
-		return "", exit.Configf("make a sandbox: %w", err)
-	}
-	defer func() {
-		ctx, cancel := brief(context.WithoutCancel(ctx))
-		defer cancel()
-		_ = r.Stop(ctx, spec.ID, control.ReasonDeleted) // its lifetime is short in any case
-	}()
-	ctx, cancel := context.WithTimeout(ctx, tryTime)
-	defer cancel()
-	st, err := r.Wait(ctx, spec.ID)
-	switch {
-	case st.Reason == control.ReasonImagePull || st.Reason == control.ReasonStart:
-		return "", exit.Configf("a sandbox of image %s does not start: %s: %s", image, st.Reason, st.Message)
-	case err != nil || st.Phase != control.Ready:
-		return "", exit.Gonef("a sandbox of image %s is not ready: %s %s", image, st.Reason, st.Message)
-	}
-	return r.version(ctx, spec.ID)
+	id, said := "check-"+seal.Random(4), ""
+	err = r.try(ctx, id, image, tryTime, func(ctx context.Context) (err error) {
+		said, err = r.version(ctx, id)
+		return err
+	})
+	return said, err
 }
 
 // version runs the agent's --version in a sandbox.

@@ -55,8 +55,9 @@ say "the cluster is up"
 remove
 helm install "$release" charts/orchard -n "$namespace" --create-namespace --wait --timeout 3m \
   --set "sandbox.namespace=$ORCHARD_E2E_SANDBOX_NAMESPACE" --set sandbox.defaultCPU=50m --set sandbox.defaultMemory=64Mi --set nodeAccess=true \
+  --set 'network.allowEgress={198.18.254.0/24}' --set egress.resources.requests.cpu=10m --set egress.resources.requests.memory=32Mi \
   --set resources.requests.cpu=20m --set resources.requests.memory=32Mi >/dev/null
 say "the chart is installed"
-# One package at a time: some stop parts of the cluster.
+# One package at a time: some stop parts of the cluster. Tests mostly wait, so more of them than processors.
 packages=$(grep -rl --include='*_test.go' 'Getenv("ORCHARD_E2E")' . | xargs -n1 dirname | sort -u)
-go test -count=1 -p 1 -timeout 10m "$@" $packages
+go test -count=1 -p 1 -parallel 8 -timeout 10m "$@" $packages

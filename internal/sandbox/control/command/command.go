@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
@@ -118,7 +119,12 @@ func (o *options) open(ctx context.Context) (rt control.Runtime, end func() erro
 		if err != nil {
 			return nil, nil, err
 		}
-		return k, func() error { k.Close(); return nil }, nil
+		watching, stop := context.WithCancel(ctx)
+		var canary sync.WaitGroup
+		if o.canary {
+			canary.Go(func() { k.WatchNetwork(watching) })
+		}
+		return k, func() error { stop(); canary.Wait(); k.Close(); return nil }, nil
 	}
 	l, err := local.New(ctx, o.local)
 	if err != nil {

@@ -39,6 +39,7 @@ func (o *options) networkFlags() []cli.Flag {
 		closedFlag(&n.closed),
 		text("allow-egress", "ALLOW_EGRESS", "keys that are no admin's may open these private `CIDRS` to their sandboxes", &n.allowed),
 		text("closed-probe", "CLOSED_PROBE", "kubernetes: nothing runs in a sandbox that can reach `ADDRESSES` (HOST:PORT by number), where something always listens; default: the API server, seen from within a cluster", &n.probes),
+		yes("network-canary", "ORCHARD_NETWORK_CANARY", "kubernetes: make one small sandbox now and then to see that the cluster enforces NetworkPolicies", &o.canary),
 		text("dns-pods", "SANDBOX_DNS_PODS", "kubernetes: `PODS` (NAMESPACE/KEY=VALUE) that answer names to sandboxes with an open network", &n.dnsPods),
 		text("dns-addresses", "SANDBOX_DNS_ADDRESSES", "kubernetes: name servers at these `ADDRESSES`, as well", &n.dnsAddresses),
 		text("egress-proxy", "ORCHARD_EGRESS_PROXY", "kubernetes: `HOST:PORT` of the egress proxy (the command egress); without it rules by name or for a time are refused", &n.proxy),

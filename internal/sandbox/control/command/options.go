@@ -30,6 +30,7 @@ type options struct {
 	kube                  kube.Options
 	lists                 kubeLists
 	network               networkTexts
+	canary                bool
 }
 
 // The runtimes.
@@ -40,7 +41,7 @@ const (
 
 func defaults() *options {
 	return &options{
-		runtime: runtimeLocal, port: 8000, logLevel: "info", heartbeats: true,
+		runtime: runtimeLocal, port: 8000, logLevel: "info", heartbeats: true, canary: true,
 		settings: control.Defaults(), kube: kube.Defaults(),
 		network: networkTexts{probes: inCluster(), dnsPods: "kube-system/k8s-app=kube-dns"},
 	}
