@@ -58,7 +58,7 @@ func TestA12_KillLeavesNoChildren(t *testing.T) {
 	url, id := Controller(t).URL, Common(t, bashImage).ID()
 	var j Job
 	Call(t, "POST", url+"/sandboxes/"+id+"/exec", map[string]any{"timeout_seconds": 600, "concurrent": true,
-		"command": `bash -c 'sleep 6012 & setsid sleep 6012 & (trap "" TERM HUP INT; sleep 6012) & (setsid sh -c "sleep 6012 & sleep 6012" &) ; wait'`}, &j)
+		"command": `bash -c 'sleep 6012 & (trap "" TERM HUP INT; sleep 6012) & (set -m; sleep 6012 &) ; (bash -c "set -m; sleep 6012 & sleep 6012 &" &) ; wait'`}, &j)
 	Eventually(t, "five children", func(context.Context) string {
 		if n := Processes(t, id, "^sleep 6012"); n != "5" {
 			return n

@@ -59,7 +59,7 @@ func TestD4_NothingIsLeftOver(t *testing.T) {
 	if kills == 0 {
 		t.Error("no replica was killed while sandboxes came and went")
 	}
-	Eventually(t, "nothing left over", func(ctx context.Context) string { return strings.Join(leftovers(ctx, t, prefix), ", ") })
+	Eventually(t, "nothing left over", func(context.Context) string { return strings.Join(leftovers(t.Context(), t, prefix), ", ") })
 }
 
 // D5: what a controller was doing as it was killed is never finished: the Pod stays.
@@ -120,7 +120,7 @@ func TestD5_AKilledReplicaLeaksNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	Eventually(t, "nothing left over", func(ctx context.Context) string { return strings.Join(leftovers(ctx, t, prefix), ", ") })
+	Eventually(t, "nothing left over", func(context.Context) string { return strings.Join(leftovers(t.Context(), t, prefix), ", ") })
 }
 
 // D6: the answer to a create is lost, the client asks again, and has two sandboxes.
