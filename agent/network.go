@@ -33,11 +33,8 @@ func newNetwork(beyond []string, log *slog.Logger) *network {
 	return n
 }
 
-// awaitClosed returns when none of the addresses can be reached, or ctx is over.
-func (n *network) awaitClosed(ctx context.Context) {
-	if n.isClosed() {
-		return
-	}
+// awaitClosed returns true when none of the addresses can be reached, false when ctx is over.
+func (n *network) awaitClosed(ctx context.Context) bool {
 	told := false
 	for _, address := range n.beyond {
 		for reachable(ctx, address) {
@@ -47,14 +44,12 @@ func (n *network) awaitClosed(ctx context.Context) {
 			}
 			select {
 			case <-ctx.Done():
-				return
+				return false
 			case <-time.After(probePause):
 			}
 		}
 	}
-	if ctx.Err() == nil {
-		close(n.closed)
-	}
+	return ctx.Err() == nil
 }
 
 // reachable tries several times at once: one packet that is lost must not look like a
@@ -87,6 +82,15 @@ func (n *network) isClosed() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// awaitClosed returns when the network is closed, or ctx is over. The lease counts from
+// then: before, nobody can use the sandbox, nor renew it.
+func (s *Server) awaitClosed(ctx context.Context) {
+	if !s.network.isClosed() && s.network.awaitClosed(ctx) {
+		s.lease.extend(s.cfg.Lease)
+		close(s.network.closed)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"orchard/agent/wire"
 )
@@ -21,13 +22,13 @@ func TestNetworkClosesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s, err := newServer(t.Context(), Config{Cwd: t.TempDir(), Spool: t.TempDir(), Closed: []string{l.Addr().String()}}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	s, err := newServer(t.Context(), Config{Cwd: t.TempDir(), Spool: t.TempDir(), Lease: time.Hour, Closed: []string{l.Addr().String()}}, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.spool.close()
 	closed := make(chan struct{})
-	go func() { defer close(closed); s.network.awaitClosed(t.Context()) }()
+	go func() { defer close(closed); s.awaitClosed(t.Context()) }()
 	ask := func() *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		s.handler().ServeHTTP(w, httptest.NewRequest("GET", "/v1/health", nil))
@@ -41,11 +42,17 @@ func TestNetworkClosesFirst(t *testing.T) {
 			t.Fatalf("with an open network: %d %s", w.Code, w.Body)
 		}
 	}
+	if !s.lease.expires.IsZero() {
+		t.Error("the lease runs before the sandbox can be used")
+	}
 	w := httptest.NewRecorder()
 	s.whenClosed(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request went through an open network's gate") })).
 		ServeHTTP(w, httptest.NewRequest("POST", "/v1/jobs", nil))
 	l.Close()
 	<-closed
+	if s.lease.expires.IsZero() {
+		t.Error("the lease does not run")
+	}
 	if w := ask(); w.Code != http.StatusOK {
 		t.Errorf("with a closed network: %d %s", w.Code, w.Body)
 	}

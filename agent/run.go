@@ -66,7 +66,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		defer close(reaped)
 		s.processes.reap(reaping)
 	}()
-	s.running.Go(func() { s.network.awaitClosed(jobs) })
+	s.running.Go(func() { s.awaitClosed(jobs) })
 	s.running.Go(func() { s.memory.follow(jobs) })
 	err = s.serve(ctx, listener, func() {
 		s.jobs.close()

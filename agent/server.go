@@ -40,13 +40,16 @@ func newServer(ctx context.Context, cfg Config, log *slog.Logger) (*Server, erro
 		cfg: cfg, log: log, spool: spool,
 		verifier:  wire.NewVerifier(cfg.UID, cfg.Keys, nil),
 		processes: newProcesses(),
-		lease:     newLease(cfg.Lease),
+		lease:     newLease(0),
 		claim:     newClaim(cfg),
 		memory:    watchMemory(nil),
 		terminals: newTerminals(),
 		grants:    newGrants(),
 		end:       ctx,
 		network:   newNetwork(cfg.Closed, log),
+	}
+	if s.network.isClosed() {
+		s.lease.extend(cfg.Lease)
 	}
 	s.jobs = newTable(spool, func(j *job) {
 		s.running.Go(func() {
