@@ -173,7 +173,8 @@ func (s *Service) putRaw(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f, err := a.put(r.Context(), path, mode, r.Body, r.ContentLength)
+	// The body stays open when the agent has answered, for what of it is still to be read.
+	f, err := a.put(r.Context(), path, mode, io.NopCloser(r.Body), r.ContentLength)
 	if err != nil {
 		// Many clients read only when they have sent everything: cut off before, they would
 		// see a broken connection, not the reason. What it is, it is no error any more.

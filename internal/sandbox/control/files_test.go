@@ -1,10 +1,13 @@
 package control_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -155,5 +158,34 @@ func TestListing(t *testing.T) {
 		if types[name] != want {
 			t.Errorf("%s is a %s, want %s", name, types[name], want)
 		}
+	}
+}
+
+// A client that reads nothing before it has sent everything is told why its upload was
+// refused at the first byte.
+func TestRefusedUploadIsTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.box()
+	r.run(id, obj{"command": "touch plain", "wait": true})
+	content := bytes.Repeat([]byte("x"), 16<<20)
+	for range 10 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "PUT /sandboxes/%s/raw?path=plain/below HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", id, testKey, len(content))
+		if _, err := c.Write(content); err != nil {
+			t.Fatalf("cut off: %v", err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("no answer: %v", err)
+		}
+		if resp.StatusCode != 400 {
+			t.Errorf("status %d", resp.StatusCode)
+		}
+		resp.Body.Close()
+		c.Close()
 	}
 }
