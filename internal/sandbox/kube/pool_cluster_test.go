@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -220,6 +221,9 @@ func TestClusterOneID(t *testing.T) {
 // What a claim takes, over HTTP from the request to a sandbox that is ready, against one
 // that is made; the ratio is printed, and only that it is faster is asserted.
 func TestClusterClaimTime(t *testing.T) {
+	if os.Getenv("ORCHARD_SOAK") == "" {
+		t.Skip("a measurement: set ORCHARD_SOAK=1")
+	}
 	s := newSite(t)
 	r := s.open(t)
 	set := control.Defaults()
