@@ -110,6 +110,10 @@ func copyAgent(from, to string) error {
 		return exit.Configf("the agent: %w", err)
 	}
 	defer in.Close()
+	// A child that another goroutine forks meanwhile would hold the file open for writing,
+	// and nobody could run it.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
 		return err
