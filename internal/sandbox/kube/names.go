@@ -12,13 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"orchard/internal/sandbox"
+	"orchard/internal/sandbox/kube/policy"
 )
 
 // What the objects of a sandbox are called and carry. A user's own labels are only in
 // the spec's annotation: as labels of the Pod they could match somebody's selector.
 const (
-	labelApp      = "app"
-	appSandbox    = "sandbox"
+	labelApp      = policy.App
+	appSandbox    = policy.AppSandbox
 	appTombstone  = "sandbox-tombstone"
 	appPool       = "sandbox-pool"
 	appTicket     = "sandbox-ticket"

@@ -1,11 +1,10 @@
-// Package policy is the NetworkPolicies of sandboxes: the static one that closes
-// everything, and those that open something to one sandbox. It makes and judges objects;
-// it asks no API server.
+// Package policy is the NetworkPolicies that open something to one sandbox. It makes
+// objects; it asks no API server.
 //
-// Policies add up, so nothing here ever closes: what is not opened is closed by Static,
-// which must be there first. A policy that opens is made after its Pod, belongs to it
-// (ownerReferences) and selects it by a label that no other Pod ever has, so that one
-// which is left over opens nothing to anybody.
+// Policies add up, so nothing here ever closes: what is not opened is closed by the
+// namespace's own policy, which the runtime checks for before it serves. A policy that opens is made
+// after its Pod, belongs to it (ownerReferences) and selects it by a label that no other Pod
+// ever has, so that one which is left over opens nothing to anybody.
 package policy
 
 import (
@@ -29,9 +28,6 @@ const (
 	AppSandbox  = "sandbox"                 //
 	Incarnation = "orchard.dev/incarnation" // random, of one Pod only
 )
-
-// StaticName is the name of the policy that closes everything.
-const StaticName = "sandbox-default-deny"
 
 // Peers are the Pods of one kind in one namespace.
 type Peers struct {
