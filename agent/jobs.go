@@ -93,17 +93,27 @@ func (s *Server) answerJob(w http.ResponseWriter, j *job, attached bool) error {
 	return writeJob(w, j, attached)
 }
 
+// offsetOf is where a request begins in a stream of bytes.
+func offsetOf(query url.Values, absent int64) (int64, error) {
+	text := query.Get("offset")
+	if text == "" {
+		return absent, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, badRequest("offset: %q is not a number of bytes", text)
+	}
+	return n, nil
+}
+
 // output sends what is there of a stream from offset on, also while the job runs. The
 // middle of a very long stream may be gone: X-Output-Offset says where the bytes begin,
 // and they end where the middle does.
 func (s *Server) output(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
-	offset := int64(0)
-	if text := query.Get("offset"); text != "" {
-		var err error
-		if offset, err = strconv.ParseInt(text, 10, 64); err != nil || offset < 0 {
-			return badRequest("offset: %q is not a number of bytes", text)
-		}
+	offset, err := offsetOf(query, 0)
+	if err != nil {
+		return err
 	}
 	j, err := s.jobs.get(r.PathValue("id"))
 	if err != nil {

@@ -98,13 +98,10 @@ func (in *input) end() {
 
 // stdin writes to a job's standard input.
 func (s *Server) stdin(w http.ResponseWriter, r *http.Request) error {
-	offset := int64(-1)
 	query := r.URL.Query()
-	if text := query.Get("offset"); text != "" {
-		var err error
-		if offset, err = strconv.ParseInt(text, 10, 64); err != nil || offset < 0 {
-			return badRequest("offset: %q is not a number of bytes", text)
-		}
+	offset, err := offsetOf(query, -1)
+	if err != nil {
+		return err
 	}
 	j, err := s.jobs.get(r.PathValue("id"))
 	if err != nil {
