@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"orchard/agent/wire"
+	"orchard/internal/sandbox"
 	"orchard/internal/seal"
 )
 
@@ -119,9 +120,21 @@ func fromAgent(err error, what string) error {
 }
 
 // writeFailure answers with err, which is a bug when it is no failure.
+// told reports whether err says by itself what the client is to know. What does not is
+// trouble of the runtime, which may pass.
+func told(err error) bool {
+	var f *failure
+	var refused *sandbox.Refused
+	return errors.As(err, &f) || errors.As(err, &refused)
+}
+
 func writeFailure(w http.ResponseWriter, requestID string, err error) {
 	var f *failure
-	if !errors.As(err, &f) {
+	var refused *sandbox.Refused
+	if errors.As(err, &refused) {
+		f = fail(http.StatusUnprocessableEntity, "%s", refused.Reason)
+		f.refused = true
+	} else if !errors.As(err, &f) {
 		writeJSON(w, http.StatusInternalServerError, struct {
 			Error     string `json:"error"`
 			Detail    string `json:"detail"`

@@ -172,7 +172,13 @@ func listen(t testing.TB) net.Listener {
 // another is a second replica of the service over the same sandboxes.
 func (r *rig) another() *rig {
 	r.t.Helper()
-	s, err := control.New(r.rt, r.set)
+	return r.over(r.rt)
+}
+
+// over is a service with the same settings over a runtime of its own.
+func (r *rig) over(rt control.Runtime) *rig {
+	r.t.Helper()
+	s, err := control.New(rt, r.set)
 	if err != nil {
 		r.t.Fatal(err)
 	}

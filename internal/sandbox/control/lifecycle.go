@@ -43,32 +43,30 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	chosen := spec.ID != ""
+	start := s.runtime.Start
 	switch {
-	case chosen:
+	case spec.ID != "":
 	case key != "":
 		spec.ID = keyedSandboxID(owner(r), key)
 		// A repeat gets what the first one got, even if that has ended since.
-		if st, err := s.runtime.Get(r.Context(), spec.ID); err == nil {
+		st, err := s.runtime.Get(r.Context(), spec.ID)
+		if err == nil {
 			return s.answerCreate(w, st, spec)
 		}
+		if errors.Is(err, ErrNotFound) {
+			start = s.runtime.startNew
+		}
 	default:
-		spec.ID = newSandboxID()
+		spec.ID, start = newSandboxID(), s.runtime.startNew
 	}
-	st, err := s.runtime.Start(r.Context(), spec)
-	var refused *sandbox.Refused
-	var fault *failure
+	st, err := start(r.Context(), spec)
 	switch {
 	case err == nil || errors.Is(err, ErrExists):
 		return s.answerCreate(w, st, spec)
 	case errors.Is(err, errTaken):
 		return fail(http.StatusConflict, "Sandbox id %s is taken", spec.ID)
-	case errors.As(err, &refused):
-		f := fail(http.StatusUnprocessableEntity, "%s", refused.Reason)
-		f.refused = true
-		return f
-	case errors.As(err, &fault):
-		return fault
+	case told(err):
+		return err
 	}
 	return away(5, "Service temporarily overloaded, please retry: %v", err)
 }

@@ -115,14 +115,11 @@ func (s *Service) putNetwork(w http.ResponseWriter, r *http.Request) error {
 		return fail(http.StatusConflict, "Sandbox %s was made with block_network false: its network is open and rules would change nothing", st.Spec.ID)
 	}
 	st, err = s.runtime.SetEgress(r.Context(), st.Spec.ID, rules)
-	var refused *sandbox.Refused
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return unknownSandbox(r.PathValue("id"))
-	case errors.As(err, &refused):
-		f := fail(http.StatusUnprocessableEntity, "%s", refused.Reason)
-		f.refused = true
-		return f
+	case told(err):
+		return err
 	case err != nil:
 		return away(5, "the network of sandbox %s could not be changed: %v", r.PathValue("id"), err)
 	}

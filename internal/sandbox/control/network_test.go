@@ -3,7 +3,6 @@ package control_test
 import (
 	"context"
 	"errors"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -41,14 +40,7 @@ func (o *opening) Get(ctx context.Context, id string) (control.State, error) {
 func openingRig(t *testing.T) *rig {
 	r := tenantRig(t, "")
 	r.set.AllowEgress = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/16")}
-	s, err := control.New(&opening{Runtime: r.rt, nets: map[string]control.Network{}}, r.set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	t.Cleanup(s.Drain)
-	return &rig{t, server.URL, r.rt, r.work, r.set, s}
+	return r.over(&opening{Runtime: r.rt, nets: map[string]control.Network{}})
 }
 
 func TestNetwork(t *testing.T) {
@@ -150,13 +142,7 @@ func TestRuntimeAway(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.box()
 	job := r.run(id, obj{"command": "true"}).str("job_id")
-	s, err := control.New(unreachable{r.rt}, r.set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	r.url = server.URL
+	r = r.over(unreachable{r.rt})
 	for _, path := range []string{"/sandboxes/" + id, "/sandboxes/" + id + "/wait", "/sandboxes/" + id + "/events", "/sandboxes/" + id + "/files?path=/x",
 		"/jobs/" + job, "/jobs/" + job + "/wait", "/jobs/" + job + "/output"} {
 		if a := r.do("GET", path, nil); a.status != 503 || a.header.Get("Retry-After") == "" || !strings.Contains(a.str("detail"), "does not answer") {

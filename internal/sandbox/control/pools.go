@@ -183,17 +183,11 @@ func (s *Service) putPool(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	st, err := s.runtime.SetPool(r.Context(), p)
-	var refused *sandbox.Refused
-	var fault *failure
 	switch {
 	case errors.Is(err, ErrExists):
 		return fail(http.StatusConflict, "Pool %s is taken", p.Name)
-	case errors.As(err, &refused):
-		f := fail(http.StatusUnprocessableEntity, "%s", refused.Reason)
-		f.refused = true
-		return f
-	case errors.As(err, &fault):
-		return fault
+	case told(err):
+		return err
 	case err != nil:
 		return away(5, "pool %s could not be made: %v", p.Name, err)
 	}

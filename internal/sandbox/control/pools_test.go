@@ -3,7 +3,6 @@ package control_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -60,14 +59,7 @@ func (p *pooling) DeletePool(_ context.Context, name string) error {
 func poolingRig(t *testing.T, quota string) *rig {
 	t.Helper()
 	r := tenantRig(t, quota)
-	s, err := control.New(&pooling{Runtime: r.rt, pools: map[string]control.PoolState{}}, r.set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	t.Cleanup(s.Drain)
-	return &rig{t, server.URL, r.rt, r.work, r.set, s}
+	return r.over(&pooling{Runtime: r.rt, pools: map[string]control.PoolState{}})
 }
 
 // A pool is its owner's: another's is unknown, its name is taken, and it is not deleted.

@@ -50,17 +50,10 @@ func sees(ctx context.Context, st State) bool {
 // Start implements Runtime for the caller, whose the sandbox then is. An admin gets no
 // other's sandbox for asking for the same.
 func (t *tenants) Start(ctx context.Context, spec sandbox.Spec) (State, error) {
-	c, ok := callerOf(ctx)
-	if !ok {
-		return State{}, errNobody
-	}
-	if err := t.allow.check(c, spec); err != nil {
+	c, err := t.mayStart(ctx, spec)
+	if err != nil {
 		return State{}, err
 	}
-	if err := t.mayOpen(c, spec, spec.Egress); err != nil {
-		return State{}, err
-	}
-	spec.Owner = c.name
 	switch st, err := t.runtime.Get(ctx, spec.ID); {
 	case errors.Is(err, ErrNotFound):
 	case err != nil:
@@ -71,6 +64,34 @@ func (t *tenants) Start(ctx context.Context, spec sandbox.Spec) (State, error) {
 	case st.Phase != Ended:
 		return st, ErrExists
 	}
+	return t.start(ctx, c, spec)
+}
+
+// startNew is Start for an id that the service itself has made and has just not found, or
+// cannot have met before: a cluster is not asked for it once more.
+func (t *tenants) startNew(ctx context.Context, spec sandbox.Spec) (State, error) {
+	c, err := t.mayStart(ctx, spec)
+	if err != nil {
+		return State{}, err
+	}
+	return t.start(ctx, c, spec)
+}
+
+// mayStart is the caller, if it may have a sandbox of spec at all.
+func (t *tenants) mayStart(ctx context.Context, spec sandbox.Spec) (caller, error) {
+	c, ok := callerOf(ctx)
+	if !ok {
+		return c, errNobody
+	}
+	if err := t.allow.check(c, spec); err != nil {
+		return c, err
+	}
+	return c, t.mayOpen(c, spec, spec.Egress)
+}
+
+// start makes c's sandbox within its quota.
+func (t *tenants) start(ctx context.Context, c caller, spec sandbox.Spec) (State, error) {
+	spec.Owner = c.name
 	started, err := t.quotas.admit(ctx, c, spec)
 	if err != nil {
 		return State{}, err
