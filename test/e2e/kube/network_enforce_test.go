@@ -12,30 +12,12 @@ import (
 	"time"
 
 	core "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // scaleControllers makes n controllers be there, and as many as before when the test is over.
 func scaleControllers(t testing.TB, n int32) {
 	t.Helper()
-	deployments := API(t).AppsV1().Deployments(namespace)
-	scale := func(ctx context.Context, n int32) (before int32) {
-		t.Helper()
-		for {
-			list, err := deployments.List(ctx, meta.ListOptions{LabelSelector: component + "controller"})
-			if err != nil || len(list.Items) != 1 {
-				t.Fatalf("%d Deployments of controllers: %v", len(list.Items), err)
-			}
-			before = *list.Items[0].Spec.Replicas
-			list.Items[0].Spec.Replicas = &n
-			if _, err = deployments.Update(ctx, &list.Items[0], meta.UpdateOptions{}); err == nil {
-				return before
-			} else if !apierrors.IsConflict(err) {
-				t.Fatal(err)
-			}
-		}
-	}
 	settled := func(ctx context.Context, n int) {
 		t.Helper()
 		ctx, stop := context.WithTimeout(ctx, patience)
@@ -52,11 +34,11 @@ func scaleControllers(t testing.TB, n int32) {
 			}
 		}
 	}
-	before := scale(t.Context(), n)
 	t.Cleanup(func() {
-		scale(context.Background(), before)
-		settled(context.Background(), int(before))
+		scale(cleaning{t}, replicas)
+		settled(context.Background(), replicas)
 	})
+	scale(t, n)
 	settled(t.Context(), int(n))
 }
 
