@@ -68,7 +68,7 @@ func (p *Program) terminal(ctx context.Context, box *client.Sandbox, spec client
 		defer term.Restore(int(keys.Fd()), before)
 	}
 	if seen {
-		work.Go(func() { follow(ctx, screen, t) })
+		work.Go(func() { follow(ctx, screen, t, spec.Rows, spec.Cols) })
 	}
 	// The reading of keys cannot be ended; it ends with the process.
 	go func() {
@@ -89,19 +89,21 @@ func (p *Program) terminal(ctx context.Context, box *client.Sandbox, spec client
 	return remote(code)
 }
 
-// follow tells t whenever the window changes.
-func follow(ctx context.Context, screen *os.File, t *client.Terminal) {
+// follow tells t whenever the window is no longer of the size that t was last told: also
+// when it changed before anybody listened for it.
+func follow(ctx context.Context, screen *os.File, t *client.Terminal, rows, cols int) {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)
 	defer signal.Stop(changed)
 	for {
+		if c, r, err := term.GetSize(int(screen.Fd())); err == nil && (r != rows || c != cols) {
+			rows, cols = r, c
+			_ = t.Resize(rows, cols) // an error is its end, and told by it
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
-		}
-		if cols, rows, err := term.GetSize(int(screen.Fd())); err == nil {
-			_ = t.Resize(rows, cols) // an error is its end, and told by it
 		}
 	}
 }
