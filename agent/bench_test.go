@@ -2,7 +2,9 @@ package agent_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -70,4 +72,39 @@ func BenchmarkOutput(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(memory(b, box.cmd.Process.Pid, "VmHWM")), "peak-RSS-bytes")
+}
+
+// BenchmarkSize is the program, which is all that its image holds, against the least that
+// serves HTTP, built in the same way.
+func BenchmarkSize(b *testing.B) {
+	source, least := filepath.Join(b.TempDir(), "hello.go"), filepath.Join(b.TempDir(), "hello")
+	hello := `package main
+
+import "net/http"
+
+func main() {
+	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("hello")) })
+	panic(http.ListenAndServe(":8080", nil))
+}
+`
+	if err := os.WriteFile(source, []byte(hello), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", least, source)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, text)
+	}
+	size := func(path string) float64 {
+		info, err := os.Stat(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return float64(info.Size())
+	}
+	for b.Loop() { // nothing is timed
+	}
+	b.ReportMetric(0, "ns/op") // so it is not printed
+	b.ReportMetric(size(binary(b)), "bytes")
+	b.ReportMetric(size(binary(b))/size(least), "x-hello")
 }

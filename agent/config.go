@@ -32,6 +32,9 @@ type Config struct {
 	Lease   time.Duration       // until the first heartbeat; 0 is without end
 	Env     []string            // "NAME=VALUE" of every command, each name once
 	Version string              // of the build, for health
+	// Identity is the seed of the key that this agent proves itself with, over TLS; nil is
+	// to serve plainly, where nobody else can be in its place.
+	Identity []byte
 	// Closed are addresses where something listens that must not be reachable from here:
 	// nothing is run before none is.
 	Closed []string
@@ -98,6 +101,12 @@ func ParseConfig(args, environ []string, out io.Writer) (Config, error) {
 			problems = append(problems, fmt.Errorf("--closed: %w", err))
 		}
 		c.Closed = append(c.Closed, address)
+	}
+	// No flag, which everybody on the machine could read.
+	if seed, ok := own["IDENTITY"]; ok {
+		if c.Identity, err = wire.ParseSeed(seed); err != nil {
+			problems = append(problems, fmt.Errorf("$%sIDENTITY: %w", envPrefix, err))
+		}
 	}
 	if c.UID == "" {
 		problems = append(problems, errors.New("--uid: missing"))

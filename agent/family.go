@@ -28,7 +28,8 @@ func (p *process) kill(ctx context.Context, leader int) {
 	})
 }
 
-// killDescendants ends everything below this process: all that a sandbox runs.
+// killDescendants ends everything below this process: all that a sandbox runs. Nothing is
+// started any more.
 func killDescendants(ctx context.Context) {
 	self := os.Getpid()
 	killAll(ctx, func(s stat) bool { return s.parent == self })

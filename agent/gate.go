@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"slices"
@@ -33,10 +34,19 @@ func (g *gate) enter(ctx context.Context, conn net.Conn) context.Context {
 	defer g.mu.Unlock()
 	g.strangers = append(g.strangers, conn)
 	if len(g.strangers) > maxStrangers {
-		g.strangers[0].Close()
+		hangUp(g.strangers[0])
 		g.strangers = slices.Delete(g.strangers, 0, 1)
 	}
 	return context.WithValue(ctx, guestKey{}, guest{g, conn})
+}
+
+// hangUp closes a connection at once. TLS would say goodbye first, and wait for whoever
+// does not listen.
+func hangUp(conn net.Conn) {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	conn.Close()
 }
 
 // state is an http.Server's ConnState.

@@ -96,7 +96,6 @@ func startProgram(t testing.TB, program string, wrap []string, flags ...string) 
 	b.cmd = exec.Command(argv[0], argv[1:]...)
 	b.cmd.Env = append(os.Environ(), beAgent+"=1")
 	b.cmd.Stderr = b.log
-	b.cmd.WaitDelay = 5 * time.Second // a process that outlives the agent must not hold the test
 	if err := b.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

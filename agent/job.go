@@ -154,6 +154,10 @@ func (s *Server) execute(ctx context.Context, j *job, req *wire.ExecRequest, pla
 	files.closeGiven()
 	if err != nil {
 		files.seal()
+		if errors.Is(err, errEnding) {
+			j.finish(wire.Failed, -int(syscall.SIGKILL), wire.ReasonEnded, err.Error())
+			return nil
+		}
 		return &notRunnable{126, fmt.Sprintf("%s: %s", plan.argv[0], describe(err))}
 	}
 	j.mu.Lock()
@@ -209,7 +213,9 @@ func (s *Server) await(ctx context.Context, j *job, req *wire.ExecRequest, p pro
 	}
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), killPatience)
 	defer cancel()
-	p.kill(patience, p.pid)
+	if reason != wire.ReasonEnded { // which kills all at once
+		p.kill(patience, p.pid)
+	}
 	select {
 	case <-p.exit:
 	case <-patience.Done():

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"orchard/agent/wire"
 )
 
 const (
@@ -50,7 +53,10 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if os.Getpid() == 1 {
 		// The container is this sandbox alone, so its count of kills is too.
 		s.memory = watchMemory(memoryFiles)
-		// User code may have the same uid: it must not trace this process, or read its memory.
+	}
+	if os.Getpid() == 1 || cfg.Identity != nil {
+		// User code may have the same uid: it must not trace this process, or read its memory
+		// and what it was started with.
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return fmt.Errorf("close this process to others: %w", err)
 		}
@@ -59,6 +65,14 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	listener, err := listen(cfg.Listen)
 	if err != nil {
 		return err
+	}
+	if cfg.Identity != nil {
+		config, err := wire.ServeTLS(cfg.Identity)
+		if err != nil {
+			listener.Close()
+			return err
+		}
+		listener = tls.NewListener(listener, config)
 	}
 	reaping, stopReaping := context.WithCancel(context.WithoutCancel(ctx))
 	reaped := make(chan struct{})
@@ -71,10 +85,13 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	err = s.serve(ctx, listener, func() {
 		s.jobs.close()
 		endJobs()
+		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), killPatience)
+		defer cancel()
+		s.processes.close(patience)
+		killDescendants(patience) // one search for all of them
 	})
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), killPatience)
 	defer cancel()
-	killDescendants(patience)
 	s.awaitRunning(patience)
 	stopReaping()
 	<-reaped

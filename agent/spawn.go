@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,7 +22,11 @@ type processes struct {
 	waiting map[int]chan<- syscall.WaitStatus
 	mark    uint64
 	oom     *oomGuard
+	closed  bool
 }
+
+// errEnding is that no command is started any more.
+var errEnding = errors.New("the sandbox ended before it started")
 
 // process is a started command.
 type process struct {
@@ -48,6 +53,9 @@ func newProcesses() *processes {
 func (p *processes) start(path string, argv []string, attr *syscall.ProcAttr) (process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return process{}, errEnding
+	}
 	p.mark++
 	limit := unix.Rlimit{Cur: p.mark, Max: unix.RLIM_INFINITY}
 	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, &limit, nil); err != nil {
@@ -62,6 +70,25 @@ func (p *processes) start(path string, argv []string, attr *syscall.ProcAttr) (p
 	exit := make(chan syscall.WaitStatus, 1)
 	p.waiting[pid] = exit
 	return process{pid: pid, mark: limit.Cur, exit: exit}, nil
+}
+
+// close lets no command start any more. It returns when none is on its way, or ctx is done.
+//
+// A child that is not its own program yet must not be stopped: the thread that forks waits
+// for it in the kernel, where the runtime cannot hold it up, and so the next collection of
+// garbage stops this whole process for good.
+func (p *processes) close(ctx context.Context) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.closed = true
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+	}
 }
 
 // signal sends to the process group that p leads; false when p has ended.

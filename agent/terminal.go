@@ -89,9 +89,9 @@ func (t *terminal) run() {
 	select {
 	case status = <-t.process.exit:
 	case <-t.stop:
-		status = t.put()
+		status = t.put(true)
 	case <-t.end.Done():
-		status = t.put()
+		status = t.put(false)
 	}
 	close(t.exited)
 	_ = t.tty.SetReadDeadline(time.Now().Add(tailQuiet))
@@ -104,11 +104,14 @@ func (t *terminal) run() {
 	t.tell()
 }
 
-// put puts the program to death, and all that it started.
-func (t *terminal) put() syscall.WaitStatus {
+// put waits for the death of the program, and puts it and all that it started to death
+// unless the end of the sandbox does.
+func (t *terminal) put(kill bool) syscall.WaitStatus {
 	patience, cancel := context.WithTimeout(context.WithoutCancel(t.end), killPatience)
 	defer cancel()
-	t.process.kill(patience, t.process.pid)
+	if kill {
+		t.process.kill(patience, t.process.pid)
+	}
 	select {
 	case status := <-t.process.exit:
 		return status

@@ -30,7 +30,7 @@ func (t *tunnel) cut() {
 	defer t.mu.Unlock()
 	t.is = true
 	for _, end := range t.ends {
-		end.Close()
+		hangUp(end)
 	}
 }
 
@@ -39,7 +39,7 @@ func (t *tunnel) add(end net.Conn) {
 	defer t.mu.Unlock()
 	t.ends = append(t.ends, end)
 	if t.is {
-		end.Close()
+		hangUp(end)
 	}
 }
 

@@ -1,6 +1,8 @@
 // Package wire is what a controller and the agent inside a sandbox say to each
 // other: HTTP with JSON bodies, and raw bytes for files and output.
 //
+// In a Pod all of it goes over TLS, by which the agent proves who it is (identity.go).
+//
 //	GET    /v1/health                 Health (unsigned; says nothing a neighbour could use)
 //	POST   /v1/jobs?wait=SECONDS      ExecRequest -> Job; the id is the caller's, the same id never runs twice
 //	GET    /v1/jobs                   []Job without output, oldest first

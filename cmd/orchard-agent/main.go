@@ -7,8 +7,9 @@
 //	orchard-agent --version
 //
 // Each flag has an environment twin, ORCHARD_AGENT_ and its name: --listen, --uid,
-// --keys or --keys-file, --cwd, --spool, --closed, --hide, --lease; only --env has none. Commands get the
-// agent's environment without those and what --hide names, and what --env adds.
+// --keys or --keys-file, --cwd, --spool, --closed, --hide, --lease; only --env has none, and only
+// ORCHARD_AGENT_IDENTITY, a secret, has no flag: the seed of the key by which the agent proves over TLS
+// who it is. Commands get the agent's environment without those and what --hide names, and what --env adds.
 //
 // It prints JSON lines on stderr and nothing on stdout. It exits with 0 when a controller
 // or, unless it is PID 1, SIGTERM or SIGINT told it to end; 44 when the lease ran out; 45 when the sandbox ran out of memory;
