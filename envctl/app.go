@@ -100,7 +100,7 @@ func (p *Program) app() *cli.App {
 		Commands: []*cli.Command{
 			p.create(), p.ls(), p.get(), p.wait(), p.rm(),
 			p.exec(), p.oneOff(), p.shell(), p.cp(), p.patch(), p.jobs(), p.kill(), p.logs(),
-			p.events(), p.net(), p.port(), p.pool(), p.top(), p.cost(), p.bench(),
+			p.events(), p.net(), p.port(), p.pool(), p.image(), p.top(), p.cost(), p.bench(),
 			p.serve(), p.completion(), p.version(),
 		},
 	}

@@ -48,7 +48,7 @@ func words(flags []cli.Flag) []string {
 }
 
 // noIDs are the verbs whose arguments are no sandbox's id.
-var noIDs = []string{"create", "run", "ls", "jobs", "kill", "logs", "serve", "completion", "version", "bench", "top", "cost"}
+var noIDs = []string{"create", "run", "ls", "jobs", "kill", "logs", "image", "pool", "serve", "completion", "version", "bench", "top", "cost"}
 
 func bashScript(app *cli.App) string {
 	var b strings.Builder

@@ -12,10 +12,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"orchard/agent/wire"
+	"orchard/internal/seal"
 )
 
-// The benchmarks run /bin/true bare and through service and agent, in the same run, and
-// report how much the latter adds.
+// The benchmarks run /bin/true bare, by an agent, and through service and agent, in the same
+// run, and report how much each adds.
 
 func median(d []time.Duration) time.Duration {
 	slices.Sort(d)
@@ -41,29 +44,61 @@ func post(b *testing.B, c *http.Client, url string, body []byte) {
 	}
 }
 
-// BenchmarkExecOverhead is one command after the other in one sandbox, each next to a
-// bare fork and exec of the same program.
+// askAgent runs a command as the service does, without the service.
+func askAgent(b *testing.B, c *http.Client, url string, req wire.ExecRequest) {
+	req.ID, req.TimeoutMS = seal.Random(8), time.Minute.Milliseconds()
+	body, err := json.Marshal(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	resp, err := c.Post(url+"/v1/jobs?wait=30", "application/json", bytes.NewReader(body))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var job wire.Job
+	if err := json.NewDecoder(resp.Body).Decode(&job); err != nil || job.State != wire.Done {
+		b.Errorf("the agent: %v, %s: %+v", err, resp.Status, job)
+	}
+}
+
+// BenchmarkExecOverhead is one command after the other in one sandbox: as a bare fork and
+// exec, by its agent alone, and by service and agent.
 func BenchmarkExecOverhead(b *testing.B) {
 	r := newRig(b, nil)
-	url := r.url + "/sandboxes/" + r.box() + "/exec"
+	id := r.box()
+	url := r.url + "/sandboxes/" + id + "/exec"
+	trip, agent, err := r.rt.Agent(b.Context(), id)
+	if err != nil {
+		b.Fatal(err)
+	}
+	alone := &http.Client{Transport: trip}
 	body, err := json.Marshal(obj{"argv": []string{"/bin/true"}, "wait": true})
 	if err != nil {
 		b.Fatal(err)
 	}
-	var bare, through []time.Duration
-	for b.Loop() {
+	var bare, inside, through []time.Duration
+	took := func(into *[]time.Duration, do func()) {
 		began := time.Now()
-		if err := exec.Command("/bin/true").Run(); err != nil {
-			b.Fatal(err)
-		}
-		middle := time.Now()
-		post(b, http.DefaultClient, url, body)
-		bare, through = append(bare, middle.Sub(began)), append(through, time.Since(middle))
+		do()
+		*into = append(*into, time.Since(began))
 	}
-	x, y := median(bare), median(through)
+	for b.Loop() {
+		took(&bare, func() {
+			if err := exec.Command("/bin/true").Run(); err != nil {
+				b.Fatal(err)
+			}
+		})
+		took(&inside, func() { askAgent(b, alone, agent, wire.ExecRequest{Argv: []string{"/bin/true"}}) })
+		took(&through, func() { post(b, http.DefaultClient, url, body) })
+	}
+	x, y, z := median(bare), median(inside), median(through)
 	b.ReportMetric(float64(x.Microseconds())/1000, "bare-ms")
-	b.ReportMetric(float64(y.Microseconds())/1000, "exec-ms")
-	b.ReportMetric(float64((y-x).Microseconds())/1000, "added-ms")
+	b.ReportMetric(float64(y.Microseconds())/1000, "agent-ms")
+	b.ReportMetric(float64(z.Microseconds())/1000, "exec-ms")
+	b.ReportMetric(float64((z-y).Microseconds())/1000, "added-ms")
+	b.ReportMetric(float64(y)/float64(x), "agent-x-bare")
+	b.ReportMetric(float64(z)/float64(y), "exec-x-agent")
 }
 
 // BenchmarkExecThroughput is 16 sandboxes at once, and for comparison 16 loops of bare

@@ -11,7 +11,7 @@ import (
 
 // extensions are what this service does beyond the original's API, by name, for
 // clients that need one.
-var extensions = []string{"argv", "base64-output", "cost", "events", "exec-stream", "idempotency-key", "job-kill", "job-list", "job-output", "job-signal", "job-stdin", "list-pages", "placement", "ports", "pty", "raw-files", "stdin", "tar"}
+var extensions = []string{"argv", "base64-output", "cost", "events", "exec-stream", "idempotency-key", "job-kill", "job-list", "job-output", "job-signal", "job-stdin", "list-pages", "placement", "ports", "prepull", "pty", "raw-files", "stdin", "tar"}
 
 func (s *Service) root(w http.ResponseWriter, _ *http.Request) error {
 	writeJSON(w, http.StatusOK, struct {

@@ -109,11 +109,21 @@ func (t *tenants) Pools(ctx context.Context) ([]PoolState, error) {
 
 // DeletePool implements Pooler.
 func (t *tenants) DeletePool(ctx context.Context, name string) error {
-	if _, err := t.Pool(ctx, name); err != nil {
+	st, err := t.Pool(ctx, name)
+	if err != nil {
 		return err
 	}
-	return t.runtime.(Pooler).DeletePool(ctx, name)
+	if err := t.runtime.(Pooler).DeletePool(ctx, name); err != nil {
+		return err
+	}
+	if c, ok := callerOf(ctx); ok && c.quota.bounds() && c.name == ownerOfPool(st.Pool) {
+		t.quotas.release(ctx, c, poolBooking(name), Booking{})
+	}
+	return nil
 }
+
+// poolBooking is what a pool is booked as: no sandbox has such an id.
+func poolBooking(name string) string { return "pool/" + name }
 
 // admitPool is why c may not keep p: a pool holds its size of its owner's quota, ready or
 // not, and a sandbox claimed from it counts as any other.
@@ -121,24 +131,12 @@ func (q *quotas) admitPool(ctx context.Context, c caller, p Pool) error {
 	if !c.quota.bounds() {
 		return nil
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := float64(p.Size)
-	return q.room(ctx, c, &starting{owner: c.name, count: p.Size, cpu: n * amount(p.Spec.CPU), memory: n * amount(p.Spec.Memory)}, p.Name)
+	return q.reserve(ctx, c, poolBooking(p.Name), bookingOf(p, q.now()))
 }
 
-// pooled is what the pools of owner hold, but for the one that is about to change.
-func (q *quotas) pooled(ctx context.Context, owner, but string) (count int, cpu, memory float64, err error) {
-	if q.pools == nil {
-		return 0, 0, 0, nil
-	}
-	all, err := q.pools(ctx)
-	for _, p := range all {
-		if n := float64(p.Size); ownerOfPool(p.Pool) == owner && p.Name != but {
-			count, cpu, memory = count+p.Size, cpu+n*amount(p.Spec.CPU), memory+n*amount(p.Spec.Memory)
-		}
-	}
-	return count, cpu, memory, err
+func bookingOf(p Pool, now time.Time) Booking {
+	n := float64(p.Size)
+	return Booking{Count: p.Size, CPU: n * amount(p.Spec.CPU), Memory: n * amount(p.Spec.Memory), At: now}
 }
 
 // poolView is a pool as clients see it.

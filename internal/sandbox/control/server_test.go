@@ -82,7 +82,7 @@ func TestQuotaOfLaggingList(t *testing.T) {
 	t.Parallel()
 	now, two := time.Now(), 2
 	m := &memory{}
-	q := newQuotas(m.List, func() time.Time { return now }, func(string, string) {})
+	q := newQuotas(m, func() time.Time { return now }, func(string, string) {})
 	c := caller{name: "a", quota: quota{sandboxes: &two}}
 	create := func(id string) error {
 		spec := State{UID: "uid-" + id}

@@ -52,13 +52,10 @@ func New(rt Runtime, settings Settings) (*Service, error) {
 		return nil, exit.With(exit.Config, err)
 	}
 	s.metrics = newMetrics(rt, newCollector(rt.List, s.prices, s.now))
-	s.quotas = newQuotas(rt.List, s.now, func(owner, quota string) { s.metrics.refusals.WithLabelValues(owner, quota).Inc() })
-	if p, ok := rt.(Pooler); ok {
-		s.quotas.pools = p.Pools
-	}
+	s.quotas = newQuotas(rt, s.now, func(owner, quota string) { s.metrics.refusals.WithLabelValues(owner, quota).Inc() })
 	shed := func(what string) { s.metrics.shed.WithLabelValues(what).Inc() }
 	s.creates, s.execs = newSlots("creates", settings.MaxCreates, shed), newSlots("execs", settings.MaxExecs, shed)
-	s.runtime = &tenants{rt, s.quotas, settings.AllowPlacement, newEgressRules(settings)}
+	s.runtime = &tenants{runtime: rt, quotas: s.quotas, allow: settings.AllowPlacement, egress: newEgressRules(settings)}
 	s.drain, s.stop = context.WithCancel(context.Background())
 	s.routes()
 	return s, nil
@@ -83,6 +80,8 @@ func (s *Service) routes() {
 		"/cost":                        {get: s.cost},
 		"/pools":                       {get: s.listPools},
 		"/pools/{pool}":                {get: s.getPool, put: s.putPool, del: s.deletePool},
+		"/images/prepull":              {get: s.listPrepulls, post: s.postPrepull},
+		"/images/prepull/{prepull}":    {get: s.getPrepull, del: s.deletePrepull},
 		"/sandboxes/{id}/heartbeat":    {post: s.heartbeat},
 		"/sandboxes/{id}/exec":         {post: s.running(s.exec)},
 		"/sandboxes/{id}/apply_patch":  {post: s.running(s.applyPatch)},

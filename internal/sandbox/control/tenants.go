@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 
 	"orchard/internal/sandbox"
 )
@@ -20,11 +21,14 @@ type tenants struct {
 	quotas  *quotas
 	allow   placementRules
 	egress  egressRules
+
+	prepulls sync.Mutex // held while one is begun
 }
 
 var (
-	_ Runtime = (*tenants)(nil)
-	_ Pooler  = (*tenants)(nil)
+	_ Runtime   = (*tenants)(nil)
+	_ Pooler    = (*tenants)(nil)
+	_ Prepuller = (*tenants)(nil)
 )
 
 // errTaken says that a sandbox of another owner has the id.

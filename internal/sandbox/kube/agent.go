@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"orchard/agent/wire"
@@ -24,37 +22,6 @@ const (
 	goodbyeTime = time.Second
 	mostJobs    = 100 // that a tombstone names
 )
-
-// transport reaches agents by their sandbox's UID, which is the host of its URLs: a kept
-// connection belongs to one Pod, and the Pod's address is looked up when one is made.
-func (r *Runtime) transport() *http.Transport {
-	dial := r.opts.Dial
-	if dial == nil {
-		dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext
-	}
-	return &http.Transport{
-		DialContext: func(ctx context.Context, network, host string) (net.Conn, error) {
-			uid, _, err := net.SplitHostPort(host)
-			if err != nil {
-				return nil, err
-			}
-			address := ""
-			r.mu.Lock()
-			if e := r.entries[uid]; e != nil {
-				address = e.address()
-			}
-			r.mu.Unlock()
-			if address == "" {
-				return nil, errors.New("the sandbox has no address")
-			}
-			return dial(ctx, network, net.JoinHostPort(address, strconv.Itoa(agentPort)))
-		},
-		MaxIdleConns:        8192,
-		MaxIdleConnsPerHost: 16,
-		IdleConnTimeout:     90 * time.Second, // the agent keeps them for longer
-		DisableCompression:  true,
-	}
-}
 
 // Agent implements control.Runtime.
 func (r *Runtime) Agent(ctx context.Context, id string) (http.RoundTripper, string, error) {
@@ -75,7 +42,13 @@ func (r *Runtime) signed(e *entry) http.RoundTripper {
 	return &wire.Transport{Base: r.http, Key: r.key, UID: e.uid}
 }
 
-func agentURL(e *entry) string { return "http://" + e.uid }
+// agentURL says by its scheme whether the agent of e proves who it is.
+func agentURL(e *entry) string {
+	if e.agent == "" {
+		return "http://" + e.uid
+	}
+	return "https://" + e.uid
+}
 
 // probe asks the agent of e until it answers, at once whenever the Pod changes.
 func (r *Runtime) probe(e *entry) {

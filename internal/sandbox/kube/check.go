@@ -58,7 +58,7 @@ func (c *cluster) check(ctx context.Context) (nodes bool, err error) {
 		return false, err
 	}
 	if !nodes {
-		zerolog.Ctx(ctx).Warn().Msg("nodes may not be listed: GET /resources will name none")
+		zerolog.Ctx(ctx).Warn().Msg("nodes may not be listed: GET /resources will name none, and no image can be pulled before sandboxes need it")
 	}
 	return nodes, exit.With(exit.Config, errors.Join(err, unlessForbidden(missing), unlessForbidden(c.checkNetwork(ctx))))
 }

@@ -11,7 +11,9 @@
 //     written before the Pod is deleted, and a Pod is deleted by UID only. Whatever a
 //     killed replica left between two steps the next sweep of any replica finishes.
 //   - A sandbox is ready when its agent has answered a request that was signed for that
-//     Pod's UID, so another Pod with a reused address is never taken for it.
+//     Pod's UID, so another Pod with a reused address is never taken for it. Nothing is sent
+//     before the agent has proven over TLS to be that Pod's (identity.go), so whoever else has
+//     the address reads nothing and answers nothing.
 //   - "We could not ask" is an error, never an end: a Pod that the cache does not know is
 //     asked for in the cluster before anybody is told that it is not there.
 //   - Pods are closed: no service account, no capabilities, no privilege escalation, seccomp
@@ -32,6 +34,13 @@
 //     other is in the Pod's: in no annotation, and every replica compares it as ever.
 //   - An idle Pod is claimed by sandboxes of its pool's owner only, unless the pool is
 //     everybody's, and just after its agent has answered a signed request.
+//
+// Images can be pulled before a sandbox needs them: a pre-pull is a ConfigMap with the machines
+// and the results, and each pull a Pod that is no sandbox. A result is written before its Pod is
+// deleted, and Pods are listed before the record is read, so no replica begins a pull twice.
+//
+// A quota holds over all replicas by a book for each owner, a ConfigMap: what is about to be
+// made is written there first, and its resourceVersion puts all writers in one order.
 //
 // Images run as their own user. One that runs as root is root without capabilities: it owns
 // its files and binds ports from 1024, but cannot take over or give away files of other

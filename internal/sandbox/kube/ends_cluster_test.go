@@ -21,69 +21,72 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.open(t)
-	for _, c := range []struct {
-		name   string
-		change func(*sandbox.Spec)
-		end    func(t *testing.T, id string) // once it is ready; nil: it never is
-		reason string
-		says   string
-		within time.Duration
-	}{
-		{"image that is not there", func(s *sandbox.Spec) { s.Image = "198.18.255.1:1/nope:none" }, nil, control.ReasonImagePull, "nope:none", 30 * time.Second},
-		{"image that is no name", func(s *sandbox.Spec) { s.Image = "Nope:::none" }, nil, control.ReasonImagePull, "Nope:::none", 30 * time.Second},
-		{"no machine", func(s *sandbox.Spec) { s.CPU, s.Reserve, s.ReadyTimeout = "64", sandbox.Reserve{}, 5*time.Second }, nil, control.ReasonNotReady, "Insufficient cpu", 0},
-		{"memory", func(s *sandbox.Spec) { s.Memory = "100Mi" }, func(t *testing.T, id string) {
-			_ = hog(t, r, id)
-		}, control.ReasonOOMKilled, "100Mi", 0},
-		{"lease", func(s *sandbox.Spec) { s.Lease = 3 * time.Second }, func(*testing.T, string) {}, control.ReasonLease, "3s", 0},
-		{"lifetime", func(s *sandbox.Spec) { s.Lifetime = 15 * time.Second }, func(*testing.T, string) {}, control.ReasonLifetime, "15s", 0},
-		{"deleted by somebody", func(*sandbox.Spec) {}, func(t *testing.T, id string) {
-			if err := s.client.CoreV1().Pods(s.opts.Namespace).Delete(t.Context(), podName(id), metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
-			}
-		}, control.ReasonLost, "deleted by somebody else", 0},
-		{"evicted", func(*sandbox.Spec) {}, func(t *testing.T, id string) {
-			err := s.client.CoreV1().Pods(s.opts.Namespace).EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: podName(id)}})
-			if err != nil {
-				t.Error(err)
-			}
-		}, control.ReasonPreempted, "", 0},
-		{"user", func(*sandbox.Spec) {}, func(t *testing.T, id string) {
-			if err := r.Stop(t.Context(), id, control.ReasonDeleted); err != nil {
-				t.Error(err)
-			}
-		}, control.ReasonDeleted, "", 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			spec := small(imageBash)
-			c.change(&spec)
-			began := time.Now()
-			if _, err := r.Start(t.Context(), spec); err != nil {
-				t.Fatal(err)
-			}
-			if c.end != nil {
-				reach(t, r, spec.ID, control.Ready)
-				c.end(t, spec.ID)
-			}
-			st := ends(t, r, spec.ID, c.reason)
-			took := time.Since(began)
-			t.Logf("%v: %s: %s", took, st.Reason, st.Message)
-			if !strings.Contains(st.Message, c.says) || st.Ended.IsZero() || c.within > 0 && took > c.within {
-				t.Errorf("after %v: %+v", took, st)
-			}
-			until(t, "the Pod to go", func() (bool, string) {
-				_, err := r.fetch(t.Context(), spec.ID)
-				return err != nil, "it is there"
+	t.Run("each", func(t *testing.T) {
+		for _, c := range []struct {
+			name   string
+			change func(*sandbox.Spec)
+			end    func(t *testing.T, id string) // once it is ready; nil: it ends by itself
+			reason string
+			says   string
+			within time.Duration
+		}{
+			{"image that is not there", func(s *sandbox.Spec) { s.Image = "198.18.255.1:1/nope:none" }, nil, control.ReasonImagePull, "nope:none", time.Minute},
+			{"image that is no name", func(s *sandbox.Spec) { s.Image = "Nope:::none" }, nil, control.ReasonImagePull, "Nope:::none", time.Minute},
+			{"no machine", func(s *sandbox.Spec) { s.CPU, s.Reserve, s.ReadyTimeout = "64", sandbox.Reserve{}, 5*time.Second }, nil, control.ReasonNotReady, "Insufficient cpu", 0},
+			{"memory", func(s *sandbox.Spec) { s.Memory = "100Mi" }, func(t *testing.T, id string) {
+				_ = hog(t, r, id)
+			}, control.ReasonOOMKilled, "100Mi", 0},
+			{"lease", func(s *sandbox.Spec) { s.Lease = 3 * time.Second }, nil, control.ReasonLease, "3s", 0},
+			{"lifetime", func(s *sandbox.Spec) { s.Lifetime = 15 * time.Second }, nil, control.ReasonLifetime, "15s", 0},
+			{"deleted by somebody", func(*sandbox.Spec) {}, func(t *testing.T, id string) {
+				if err := s.client.CoreV1().Pods(s.opts.Namespace).Delete(t.Context(), podName(id), metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+			}, control.ReasonLost, "deleted by somebody else", 0},
+			{"evicted", func(*sandbox.Spec) {}, func(t *testing.T, id string) {
+				err := s.client.CoreV1().Pods(s.opts.Namespace).EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: podName(id)}})
+				if err != nil {
+					t.Error(err)
+				}
+			}, control.ReasonPreempted, "", 0},
+			{"user", func(*sandbox.Spec) {}, func(t *testing.T, id string) {
+				if err := r.Stop(t.Context(), id, control.ReasonDeleted); err != nil {
+					t.Error(err)
+				}
+			}, control.ReasonDeleted, "", 0},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				spec := small(imageBash)
+				c.change(&spec)
+				began := time.Now()
+				if _, err := r.Start(t.Context(), spec); err != nil {
+					t.Fatal(err)
+				}
+				if c.end != nil {
+					reach(t, r, spec.ID, control.Ready)
+					c.end(t, spec.ID)
+				}
+				st := ends(t, r, spec.ID, c.reason)
+				took := time.Since(began)
+				t.Logf("%v: %s: %s", took, st.Reason, st.Message)
+				if !strings.Contains(st.Message, c.says) || st.Ended.IsZero() || c.within > 0 && took > c.within {
+					t.Errorf("after %v: %+v", took, st)
+				}
+				until(t, "the Pod to go", func() (bool, string) {
+					_, err := r.fetch(t.Context(), spec.ID)
+					return err != nil, "it is there"
+				})
+				if again, err := r.Get(t.Context(), spec.ID); err != nil || again.Reason != st.Reason || again.Message != st.Message {
+					t.Errorf("after the Pod: %+v, %v", again, err)
+				}
+				events, err := r.Events(t.Context(), spec.ID)
+				if err != nil || len(events) < 2 || events[0].Type != "accepted" || events[len(events)-1].At.Before(events[0].At) {
+					t.Errorf("events %+v, %v", events, err)
+				}
 			})
-			if again, err := r.Get(t.Context(), spec.ID); err != nil || again.Reason != st.Reason || again.Message != st.Message {
-				t.Errorf("after the Pod: %+v, %v", again, err)
-			}
-			events, err := r.Events(t.Context(), spec.ID)
-			if err != nil || len(events) < 2 || events[0].Type != "accepted" || events[len(events)-1].At.Before(events[0].At) {
-				t.Errorf("events %+v, %v", events, err)
-			}
-		})
-	}
+		}
+	})
 	late := s.open(t)
 	before, err := r.List(t.Context())
 	if err != nil {

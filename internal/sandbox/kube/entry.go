@@ -10,10 +10,11 @@ import (
 	"orchard/internal/sandbox/control"
 )
 
-// entry is one Pod as this replica knows it. Guarded by Runtime.mu, but for id, uid, pool,
-// spec and claimed, which never change: an idle Pod that is claimed is another entry.
+// entry is one Pod as this replica knows it. Guarded by Runtime.mu, but for id, uid, agent,
+// pool, spec and claimed, which never change: an idle Pod that is claimed is another entry.
 type entry struct {
 	id, uid string
+	agent   string // the name that its agent proves; "" is one that proves none
 	pool    string // of an idle Pod, which is no sandbox and has no id
 	spec    sandbox.Spec
 	pod     *corev1.Pod     // the newest seen; not to be changed

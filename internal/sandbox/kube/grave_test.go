@@ -247,6 +247,7 @@ func TestDeletesByUID(t *testing.T) {
 	second := started(t, a, "a")
 	b.mu.Lock()
 	behind := *stale // as if it had heard of nothing
+	behind.changed = make(chan struct{})
 	behind.gone, behind.grave, behind.verdict = false, nil, &end{control.ReasonNotReady, "too late", time.Now()}
 	b.mu.Unlock()
 	grave, err := b.record(t.Context(), &behind, nil)

@@ -69,27 +69,3 @@ func TestClosed(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkFirstCommand is from the request for a sandbox to the end of its first command.
-func BenchmarkFirstCommand(b *testing.B) {
-	s := newSite(b)
-	r := s.open(b)
-	for b.Loop() {
-		spec := small(imageSh)
-		if _, err := r.Start(b.Context(), spec); err != nil {
-			b.Fatal(err)
-		}
-		if st, err := r.Wait(b.Context(), spec.ID); err != nil || st.Phase != control.Ready {
-			b.Fatalf("%+v, %v", st, err)
-		}
-		if _, code := exec(b, r, spec.ID, "sh", "-c", ":"); code != 0 {
-			b.Fatal(code)
-		}
-		b.StopTimer()
-		if err := r.Stop(b.Context(), spec.ID, control.ReasonDeleted); err != nil {
-			b.Fatal(err)
-		}
-		s.noPods(b)
-		b.StartTimer()
-	}
-}

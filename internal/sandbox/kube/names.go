@@ -26,8 +26,9 @@ const (
 	labelPool     = "orchard.dev/pool" // of idle Pods: which pool they wait in
 	labelID       = "sandbox-id"
 	labelOwner    = "orchard.dev/owner"
-	annotSpec     = "orchard.dev/spec"    // the Spec without Env, which is the container's
-	annotAttempt  = "orchard.dev/attempt" // random: which create made the Pod
+	annotSpec     = "orchard.dev/spec"     // the Spec without Env, which is the container's
+	annotAttempt  = "orchard.dev/attempt"  // random: which create made the Pod
+	annotIdentity = "orchard.dev/identity" // random: the name that the Pod's agent proves
 	containerName = "sandbox"
 	agentPort     = 9090
 	agentFolder   = "/opt/orchard"

@@ -64,7 +64,7 @@ func (r *Runtime) take(pod *corev1.Pod, watched bool) *entry {
 		if old != nil {
 			r.vanish(old, "another sandbox has its id by now")
 		}
-		e = &entry{id: id, uid: uid, spec: spec, pod: pod, since: now, claimed: claimedAt(pod), changed: make(chan struct{})}
+		e = &entry{id: id, uid: uid, agent: identityOf(pod), spec: spec, pod: pod, since: now, claimed: claimedAt(pod), changed: make(chan struct{})}
 		r.entries[uid], r.byID[id] = e, e
 	}
 	e.watched = e.watched || watched
@@ -177,16 +177,19 @@ func (r *Runtime) lay(t *tombstone) {
 	}
 }
 
-// observeMap takes in a pool or a tombstone.
+// observeMap takes in a pool, a pre-pull or a tombstone.
 func (r *Runtime) observeMap(m *corev1.ConfigMap) {
-	if m.Labels[labelApp] == appPool {
+	switch m.Labels[labelApp] {
+	case appPool:
 		r.observePool(m, false)
-		return
+	case appPrepull:
+		r.observePrepull(m, false)
+	default:
+		r.observeGrave(m)
 	}
-	r.observeGrave(m)
 }
 
-// forget is the informer's: a tombstone or a pool is gone.
+// forget is the informer's: a tombstone, a pool or a pre-pull is gone.
 func (r *Runtime) forget(o any) {
 	if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = unknown.Obj
@@ -195,8 +198,12 @@ func (r *Runtime) forget(o any) {
 	if !ok {
 		return
 	}
-	if m.Labels[labelApp] == appPool {
+	switch m.Labels[labelApp] {
+	case appPool:
 		r.observePool(m, true)
+		return
+	case appPrepull:
+		r.observePrepull(m, true)
 		return
 	}
 	t, err := readTombstone(m)

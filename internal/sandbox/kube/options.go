@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -129,6 +130,8 @@ func (o *Options) connect() (kubernetes.Interface, error) {
 		return nil, exit.Configf("--kubeconfig: %w", err)
 	}
 	config.QPS, config.Burst, config.UserAgent = float32(o.QPS), o.Burst, "orchard-controller"
+	// A third of the work that JSON is, for ten thousand Pods and their changes.
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, exit.Configf("--kubeconfig: %w", err)

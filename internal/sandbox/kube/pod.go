@@ -19,7 +19,7 @@ import (
 
 // podOf is the Pod of a spec: process 1 is the agent, which an init container puts into a
 // volume that the sandbox sees read-only. It needs nothing of the image, not even a shell.
-func (o *Options) podOf(spec sandbox.Spec, key ed25519.PublicKey, attempt string) (*corev1.Pod, error) {
+func (o *Options) podOf(spec sandbox.Spec, key ed25519.PrivateKey, attempt string) (*corev1.Pod, error) {
 	amount, err := o.resourcesOf(spec)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (o *Options) podOf(spec sandbox.Spec, key ed25519.PublicKey, attempt string
 	if err != nil {
 		return nil, err
 	}
-	env, err := envOf(spec, key)
+	env, err := envOf(spec, key.Public().(ed25519.PublicKey))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,9 @@ func (o *Options) podOf(spec sandbox.Spec, key ed25519.PublicKey, attempt string
 				SecurityContext: closed(o.Capabilities),
 				// Nobody waits for it: it leaves a mark on the Pod that its agent has served.
 				ReadinessProbe: &corev1.Probe{
-					ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/v1/health", Port: intstr.FromInt32(agentPort)}},
+					ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+						Path: "/v1/health", Port: intstr.FromInt32(agentPort), Scheme: corev1.URISchemeHTTPS,
+					}},
 					PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 3,
 				},
 				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -81,6 +83,9 @@ func (o *Options) podOf(spec sandbox.Spec, key ed25519.PublicKey, attempt string
 	}
 	if spec.Lifetime > 0 {
 		pod.Spec.ActiveDeadlineSeconds = ptr(max(1, int64(math.Ceil(spec.Lifetime.Seconds()))))
+	}
+	if err := identify(pod, key); err != nil {
+		return nil, err
 	}
 	o.Network.tell(&pod.Spec.Containers[0], spec)
 	o.place(pod, spec.Placement)

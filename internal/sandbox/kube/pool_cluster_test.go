@@ -77,6 +77,7 @@ func (s *site) watchIdle(t *testing.T) (stop func() (made, most map[string]int))
 
 // F1: five pools that three replicas are asked for at once make five Pods each, never more.
 func TestClusterPoolsFillOnce(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	replicas := []*Runtime{s.open(t), s.open(t), s.open(t)}
 	stop := s.watchIdle(t)
@@ -104,6 +105,7 @@ func TestClusterPoolsFillOnce(t *testing.T) {
 
 // F2: a pool whose image cannot be had backs off, and says why.
 func TestClusterPoolBacksOff(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	replicas := []*Runtime{s.open(t), s.open(t)}
 	stop := s.watchIdle(t)
@@ -122,6 +124,7 @@ func TestClusterPoolBacksOff(t *testing.T) {
 // A claimed sandbox is as one that was made for its user: variables, folder, deadline,
 // closed network, any replica, and an end that is known. F4: nothing of another's is in it.
 func TestClusterClaim(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	replicas := []*Runtime{s.open(t), s.open(t)}
 	setPool(t, smallPool("anns", "ann", imageBash, 1), replicas...)
@@ -167,6 +170,7 @@ func TestClusterClaim(t *testing.T) {
 
 // The lifetime of a claimed sandbox counts from its claim, and the kubelet keeps to it.
 func TestClusterClaimedLifetime(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	r := s.open(t)
 	setPool(t, smallPool("p", "ann", imageBare, 1), r)
@@ -184,6 +188,7 @@ func TestClusterClaimedLifetime(t *testing.T) {
 // E3: one id asked for at once of three replicas is one sandbox, whether it is claimed or
 // made. F5: what is claimed serves at once.
 func TestClusterOneID(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	replicas := []*Runtime{s.open(t), s.open(t), s.open(t)}
 	setPool(t, smallPool("p", "ann", imageBare, 3), replicas...)

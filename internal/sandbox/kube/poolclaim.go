@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"crypto/ed25519"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -48,7 +47,7 @@ func ticketOf(pod *corev1.Pod) string { return pod.Annotations[annotTicket] }
 
 // ticketFor is the ticket of a claim of body.
 func (r *Runtime) ticketFor(spec sandbox.Spec, body *corev1.Pod, attempt string) (*corev1.Pod, error) {
-	pod, err := r.opts.podOf(spec, r.key.Public().(ed25519.PublicKey), attempt)
+	pod, err := r.opts.podOf(spec, r.key, attempt)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +58,7 @@ func (r *Runtime) ticketFor(spec sandbox.Spec, body *corev1.Pod, attempt string)
 	pod.Spec.InitContainers, pod.Spec.Volumes, pod.Spec.ActiveDeadlineSeconds = nil, nil, nil
 	c := &pod.Spec.Containers[0]
 	c.Resources, c.VolumeMounts, c.ReadinessProbe = corev1.ResourceRequirements{}, nil, nil // it holds nothing
+	forgo(pod)
 	return pod, nil
 }
 

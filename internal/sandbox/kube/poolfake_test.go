@@ -2,6 +2,8 @@ package kube
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -57,12 +59,23 @@ func newPoolCluster(t testing.TB) *poolCluster {
 		}
 	}
 	server := &http.Server{Handler: http.HandlerFunc(c.agent)}
-	go server.Serve(l)
+	go server.Serve(tls.NewListener(l, anyAgent(key)))
 	t.Cleanup(func() { server.Close() })
 	c.PrependReactor("create", "pods", c.createPod)
 	c.PrependReactor("update", "*", c.update)
 	c.PrependReactor("delete", "pods", c.deletePod)
 	return c
+}
+
+// anyAgent proves to be whichever agent of the controllers with that key it is asked for.
+func anyAgent(key ed25519.PrivateKey) *tls.Config {
+	return &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		seed, err := wire.IdentitySeed(key, hello.ServerName)
+		if err != nil {
+			return nil, err
+		}
+		return wire.Certificate(seed)
+	}}
 }
 
 // agent is the one in the Pod whose UID the request is for.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"crypto/ed25519"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"orchard/internal/sandbox"
@@ -26,7 +24,7 @@ func (r *Runtime) warmPod(p *pool, slot string) (*corev1.Pod, error) {
 	if p.Shared {
 		spec.Owner = ""
 	}
-	pod, err := r.opts.podOf(spec, r.key.Public().(ed25519.PublicKey), seal.Random(8))
+	pod, err := r.opts.podOf(spec, r.key, seal.Random(8))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +83,7 @@ func (r *Runtime) takeWarm(pod *corev1.Pod, watched bool) {
 		if err != nil {
 			return // it is replaced when its time comes
 		}
-		e = &entry{uid: uid, pool: poolOf(pod), spec: spec, pod: pod, since: now, changed: make(chan struct{})}
+		e = &entry{uid: uid, agent: identityOf(pod), pool: poolOf(pod), spec: spec, pod: pod, since: now, changed: make(chan struct{})}
 		r.entries[uid], r.warm[uid] = e, e
 	}
 	e.watched = e.watched || watched

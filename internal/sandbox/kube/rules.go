@@ -27,10 +27,10 @@ type Rule struct {
 var Rules = []Rule{
 	{Resource: "namespaces", Verbs: []string{"get"}, Why: "to see that the sandboxes' namespace is there"},
 	{Resource: "pods", Verbs: []string{"create", "delete", "get", "list", "update", "watch"}, Why: "sandboxes are Pods, and what is open to one is written at its Pod"},
-	{Resource: "configmaps", Verbs: []string{"create", "delete", "get", "list", "update", "watch"}, Why: "how a sandbox ended is kept in one for an hour, and what a pool of ready ones is"},
+	{Resource: "configmaps", Verbs: []string{"create", "delete", "get", "list", "update", "watch"}, Why: "how a sandbox ended is kept in one for an hour, what a pool of ready ones is, which images are being pulled, and what an owner is about to hold"},
 	{Resource: "events", Verbs: []string{"list"}, Why: "GET /sandboxes/{id}/events"},
 	{Group: "networking.k8s.io", Resource: "networkpolicies", Verbs: []string{"create", "delete", "get", "list", "update"}, Why: "to see that the network of sandboxes is shut, and to open it to one"},
-	{Resource: "nodes", Verbs: []string{"list", "watch"}, Cluster: true, Optional: true, Why: "GET /resources tells the machines"},
+	{Resource: "nodes", Verbs: []string{"list", "watch"}, Cluster: true, Optional: true, Why: "GET /resources tells the machines, POST /images/prepull brings images to them"},
 }
 
 // String is the rule as a Role has it.

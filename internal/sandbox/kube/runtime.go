@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
-	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -52,6 +52,10 @@ type Runtime struct {
 	tickets map[string]*corev1.Pod           // by UID
 	bodies  map[string]*corev1.Pod           // by their ticket's UID, while that is not known
 	keep    chan struct{}                    // wakes the keeper of pools
+
+	prepulls map[string]*prepull // by id
+	pulls    chan struct{}       // wakes the prepuller
+	books    map[string]*book    // by owner
 }
 
 var (
@@ -60,12 +64,13 @@ var (
 	_ control.Eventer   = (*Runtime)(nil)
 	_ control.Networker = (*Runtime)(nil)
 	_ control.Pooler    = (*Runtime)(nil)
+	_ control.Prepuller = (*Runtime)(nil)
+	_ control.Booker    = (*Runtime)(nil)
 )
 
 // quiet keeps client-go from writing lines of its own; what matters comes back as errors.
 var quiet = sync.OnceFunc(func() {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // with an output alone, errors go to stderr as well
 })
 
 // New connects to the cluster, checks that everything is as it must be, and knows all
@@ -84,7 +89,7 @@ func New(ctx context.Context, opts Options) (*Runtime, error) {
 		opts: *c.opts, client: c.client, key: c.key, slots: make(chan struct{}, 16),
 		entries: map[string]*entry{}, byID: map[string]*entry{}, graves: map[string]map[string]*tombstone{},
 		pools: map[string]*pool{}, warm: map[string]*entry{}, tickets: map[string]*corev1.Pod{}, bodies: map[string]*corev1.Pod{},
-		keep: make(chan struct{}, 1),
+		keep: make(chan struct{}, 1), prepulls: map[string]*prepull{}, pulls: make(chan struct{}, 1), books: map[string]*book{},
 	}
 	r.http = r.transport()
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -94,6 +99,7 @@ func New(ctx context.Context, opts Options) (*Runtime, error) {
 	}
 	r.wg.Go(r.sweep)
 	r.wg.Go(r.keeper)
+	r.wg.Go(r.prepuller)
 	return r, nil
 }
 
@@ -118,7 +124,7 @@ func (r *Runtime) goes(f func()) {
 func (r *Runtime) watch(ctx context.Context, nodes bool) error {
 	ours := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithNamespace(r.opts.Namespace),
 		informers.WithTransform(slim), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = fmt.Sprintf("%s in (%s)", labelApp, strings.Join([]string{appSandbox, appTombstone, appPool, appTicket}, ","))
+			o.LabelSelector = fmt.Sprintf("%s in (%s)", labelApp, strings.Join([]string{appSandbox, appTombstone, appPool, appTicket, appPrepull}, ","))
 		}))
 	pods, graves := ours.Core().V1().Pods().Informer(), ours.Core().V1().ConfigMaps().Informer()
 	factories := []informers.SharedInformerFactory{ours}

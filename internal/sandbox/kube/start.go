@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"time"
@@ -41,7 +40,7 @@ func (r *Runtime) Start(ctx context.Context, spec sandbox.Spec) (control.State, 
 		r.openNew(ctx, e)
 		return r.read(e), nil
 	}
-	pod, err := r.opts.podOf(spec, r.key.Public().(ed25519.PublicKey), attempt)
+	pod, err := r.opts.podOf(spec, r.key, attempt)
 	if err != nil {
 		return control.State{}, err
 	}

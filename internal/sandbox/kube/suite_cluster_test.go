@@ -42,6 +42,7 @@ func serve(t *testing.T, r *Runtime) sandbox.Client {
 
 // What every sandbox.Client does, over the real service and the real cluster.
 func TestSuite(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	sandboxtest.Suite(t, serve(t, s.open(t)), sandbox.Spec{
 		Image: imageBash, CPU: "250m", Memory: "256Mi", ReadyTimeout: 2 * time.Minute,

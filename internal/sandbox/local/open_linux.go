@@ -35,7 +35,7 @@ func New(ctx context.Context, opts Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{opts: opts, key: private, publicKey: wire.FormatPublicKey(public), ids: newIDRanges(), boxes: map[string]*box{}}
+	r := &Runtime{opts: opts, key: private, publicKey: wire.FormatPublicKey(public), ids: newIDRanges(), boxes: map[string]*box{}, prepulls: map[string]*prepull{}}
 	if r.hostname, err = os.Hostname(); err != nil {
 		return nil, err
 	}

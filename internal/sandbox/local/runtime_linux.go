@@ -44,11 +44,14 @@ type Runtime struct {
 	mu     sync.Mutex
 	closed bool
 	boxes  map[string]*box // by sandbox id
+
+	prepulls map[string]*prepull // by id
 }
 
 var (
 	_ control.Runtime   = (*Runtime)(nil)
 	_ control.Resourcer = (*Runtime)(nil)
+	_ control.Prepuller = (*Runtime)(nil)
 )
 
 // Start implements control.Runtime.
