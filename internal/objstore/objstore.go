@@ -32,7 +32,9 @@ var (
 	ErrUnavailable = errors.New("store unavailable")
 )
 
-// Info describes an object. ETag changes whenever its bytes do; it is opaque.
+// Info describes an object. ETag differs whenever the bytes do, and may be the same again
+// when they are; it is opaque. Modified is by the store's clock, and after a write no more
+// exact than a few seconds.
 type Info struct {
 	Key      string
 	Size     int64

@@ -26,10 +26,11 @@ func testRacingCreators(t *testing.T, s objstore.Store) {
 
 func testRacingSwappers(t *testing.T, s objstore.Store) {
 	info := create(t, s, "refs/r", "start")
-	for range 10 {
+	for round := range 10 {
+		content := func(i int) string { return fmt.Sprint(round, " ", i) } // never what is there
 		infos := make([]objstore.Info, 8)
 		errs := race(len(infos), func(i int) (err error) {
-			infos[i], err = s.Swap(t.Context(), "refs/r", objstore.Bytes(fmt.Sprint(i)), info.ETag)
+			infos[i], err = s.Swap(t.Context(), "refs/r", objstore.Bytes(content(i)), info.ETag)
 			return err
 		})
 		winner := oneWinner(t, errs)
@@ -37,8 +38,8 @@ func testRacingSwappers(t *testing.T, s objstore.Store) {
 			return
 		}
 		info = infos[winner]
-		if got := read(t, s, "refs/r"); got != fmt.Sprint(winner) {
-			t.Errorf("content %q, want %d", got, winner)
+		if got := read(t, s, "refs/r"); got != content(winner) {
+			t.Errorf("content %q, want %q", got, content(winner))
 		}
 	}
 }

@@ -7,6 +7,7 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -35,21 +36,19 @@ type Store struct {
 var _ objstore.Store = (*Store)(nil)
 
 // New wraps s.
-func New(s objstore.Store, p Policy) *Store {
-	if p.Tries == 0 {
-		p.Tries = 8
-	}
-	if p.Initial == 0 {
-		p.Initial = 200 * time.Millisecond
-	}
-	if p.Max == 0 {
-		p.Max = 10 * time.Second
-	}
-	return &Store{s, p}
+func New(s objstore.Store, p Policy) *Store { return &Store{s, p.filled()} }
+
+func (p Policy) filled() Policy {
+	p.Tries = cmp.Or(p.Tries, 8)
+	p.Initial = cmp.Or(p.Initial, 200*time.Millisecond)
+	p.Max = cmp.Or(p.Max, 10*time.Second)
+	return p
 }
 
-// do calls try, which is told how many tries failed before it.
-func do[T any](ctx context.Context, p Policy, try func(failed int) (T, error)) (T, error) {
+// Do calls try, which is told how many tries failed before it, for as long as the policy
+// says and the error is objstore.ErrUnavailable.
+func Do[T any](ctx context.Context, p Policy, try func(failed int) (T, error)) (T, error) {
+	p = p.filled()
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = p.Initial, p.Max
 	failed := 0
@@ -70,7 +69,7 @@ func do[T any](ctx context.Context, p Policy, try func(failed int) (T, error)) (
 
 // Create tries again; see the package comment for lost answers.
 func (s *Store) Create(ctx context.Context, key string, body objstore.Body) (objstore.Info, error) {
-	return do(ctx, s.policy, func(failed int) (objstore.Info, error) {
+	return Do(ctx, s.policy, func(failed int) (objstore.Info, error) {
 		info, err := s.Store.Create(ctx, key, body)
 		return s.settle(ctx, key, body, info, err, failed)
 	})
@@ -78,7 +77,7 @@ func (s *Store) Create(ctx context.Context, key string, body objstore.Body) (obj
 
 // Swap tries again; see the package comment for lost answers.
 func (s *Store) Swap(ctx context.Context, key string, body objstore.Body, etag string) (objstore.Info, error) {
-	return do(ctx, s.policy, func(failed int) (objstore.Info, error) {
+	return Do(ctx, s.policy, func(failed int) (objstore.Info, error) {
 		info, err := s.Store.Swap(ctx, key, body, etag)
 		return s.settle(ctx, key, body, info, err, failed)
 	})
@@ -126,7 +125,7 @@ func (s *Store) Open(ctx context.Context, key string, off, n int64) (io.ReadClos
 		r    io.ReadCloser
 		info objstore.Info
 	}
-	o, err := do(ctx, s.policy, func(int) (opened, error) {
+	o, err := Do(ctx, s.policy, func(int) (opened, error) {
 		r, info, err := s.Store.Open(ctx, key, off, n)
 		return opened{r, info}, err
 	})
@@ -178,12 +177,12 @@ func (r *reader) Close() error { return r.r.Close() }
 
 // Stat tries again.
 func (s *Store) Stat(ctx context.Context, key string) (objstore.Info, error) {
-	return do(ctx, s.policy, func(int) (objstore.Info, error) { return s.Store.Stat(ctx, key) })
+	return Do(ctx, s.policy, func(int) (objstore.Info, error) { return s.Store.Stat(ctx, key) })
 }
 
 // Delete tries again.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	_, err := do(ctx, s.policy, func(int) (struct{}, error) { return struct{}{}, s.Store.Delete(ctx, key) })
+	_, err := Do(ctx, s.policy, func(int) (struct{}, error) { return struct{}{}, s.Store.Delete(ctx, key) })
 	return err
 }
 
@@ -191,7 +190,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[objstore.Info, error] {
 	return func(yield func(objstore.Info, error) bool) {
 		last, stopped := "", false
-		_, err := do(ctx, s.policy, func(int) (struct{}, error) {
+		_, err := Do(ctx, s.policy, func(int) (struct{}, error) {
 			for info, err := range s.Store.List(ctx, prefix) {
 				if err != nil {
 					return struct{}{}, err
