@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -18,7 +19,7 @@ import (
 )
 
 // Endings is the file names that are understood.
-var Endings = []string{".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz", ".jsonl.zst", ".ndjson.zst", ".json.zst", ".parquet"}
+var Endings = []string{".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz", ".jsonl.zst", ".ndjson.zst", ".json.zst", ".parquet", ".arrow", ".arrows", ".feather", ".ipc"}
 
 func understood(name string) bool {
 	for _, e := range Endings {
@@ -29,8 +30,11 @@ func understood(name string) bool {
 	return false
 }
 
-// Files is the task files that ins name: files themselves, and all understood files
-// directly in folders, by name.
+// beside are files that others write beside rows and that hold none.
+var beside = []string{"dataset_info.json", "dataset_dict.json", "dataset_infos.json", "state.json", "reference_answer.json"}
+
+// Files is what ins name: files themselves, folders that hold tasks which are folders,
+// and all understood files directly in other folders, by name.
 func Files(ins []string) ([]string, error) {
 	var out []string
 	for _, in := range ins {
@@ -50,18 +54,30 @@ func Files(ins []string) ([]string, error) {
 			out = append(out, path)
 			continue
 		}
+		tasks, err := taskFolders(path)
+		if err != nil {
+			return nil, exit.Inputf("--in %s: %w", in, reason(err))
+		}
 		entries, err := os.ReadDir(path)
 		if err != nil {
 			return nil, exit.Inputf("--in %s: %w", in, reason(err))
 		}
 		before := len(out)
 		for _, e := range entries {
-			if !e.IsDir() && understood(e.Name()) && !strings.HasPrefix(e.Name(), ".") {
+			if !e.IsDir() && understood(e.Name()) && !strings.HasPrefix(e.Name(), ".") && !slices.Contains(beside, e.Name()) {
 				out = append(out, filepath.Join(path, e.Name()))
 			}
 		}
-		if len(out) == before {
-			return nil, exit.Inputf("--in %s: the folder has no file ending in one of %s", in, strings.Join(Endings, " "))
+		switch {
+		case len(tasks) > 0 && tasks[0] == path: // its own files are not rows
+			out = append(out[:before], path)
+		case len(tasks) > 0 && len(out) > before:
+			return nil, exit.Inputf("--in %s: the folder has both tasks that are folders (%s) and files of rows (%s); name the ones that you want",
+				in, filepath.Base(tasks[0]), filepath.Base(out[before]))
+		case len(tasks) > 0:
+			out = append(out, path)
+		case len(out) == before:
+			return nil, exit.Inputf("--in %s: the folder has no file ending in one of %s, and no folder with a %s", in, strings.Join(Endings, " "), strings.Join(taskFiles, " or "))
 		}
 	}
 	return out, nil
@@ -79,8 +95,11 @@ func localPath(in string) (string, error) {
 	return u.Path, nil
 }
 
-// SHA256 is the hex sha256 of a file's bytes.
+// SHA256 is the hex sha256 of a file's bytes, or of the tasks in a folder.
 func SHA256(path string) (string, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return folderSHA256(path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

@@ -11,11 +11,12 @@ import (
 	"orchard/internal/exit"
 )
 
-// Filter is an expression over a task that says whether to keep it, such as
+// Filter is an expression over a task or rollout that says whether to keep it, such as
 //
 //	language == "go" && len(fail_to_pass) > 0
 //
-// The names are those of the fields of columns; row has every column of the file.
+// The names are those of the fields of columns, empty for what the row does not have;
+// row has every column of the file.
 // The zero value keeps all. Safe for concurrent use.
 type Filter struct{ program *vm.Program }
 
@@ -40,6 +41,15 @@ type columns struct {
 	Image      string         `expr:"image"`
 	Workdir    string         `expr:"workdir"`
 	TimeoutMS  int64          `expr:"timeout_ms"`
+	Kind       string         `expr:"kind"` // of a task's goal; "tests" for one that tests decide, "rollout"
+	StartURL   string         `expr:"start_url"`
+	ParentID   string         `expr:"parent_id"`
+	Policy     string         `expr:"policy"`
+	Harness    string         `expr:"harness"`
+	Outcome    string         `expr:"outcome"`
+	ExitStatus string         `expr:"exit_status"`
+	Steps      int            `expr:"steps"`
+	Tools      string         `expr:"tools"`
 	Row        map[string]any `expr:"row"`
 }
 
@@ -61,21 +71,37 @@ func (f Filter) Keep(p Parsed) (bool, error) {
 	if f.program == nil {
 		return true, nil
 	}
+	out, err := expr.Run(f.program, see(p))
+	if err != nil {
+		return false, exit.With(exit.Config, fmt.Errorf("--filter: %s: %s: %w", p.Place, p.Name(), err))
+	}
+	return out.(bool), nil
+}
+
+// see is what a filter sees of a row.
+func see(p Parsed) columns {
+	row := numbers(p.Row).(map[string]any)
+	if r := p.Rollout; r != nil {
+		return columns{
+			TaskID: r.TaskID, InstanceID: r.TaskID, Source: r.Source, Repo: r.Repo, Language: r.Language, Kind: "rollout",
+			Policy: r.Policy, Harness: r.Harness, Outcome: string(r.Verdict.Outcome), ExitStatus: r.Trajectory.ExitStatus,
+			Steps: len(r.Trajectory.Steps), Tools: r.Trajectory.Tools, Patch: r.Trajectory.Diff.Value, Row: row,
+		}
+	}
 	t := p.Task
-	env := columns{
+	out := columns{
 		TaskID: t.TaskID, InstanceID: t.TaskID, Source: t.Source, Repo: t.Repo, Language: t.Language, Version: t.Version,
 		BaseCommit: t.BaseCommit, Statement: t.Statement, Hints: t.Hints, Patch: t.GoldPatch.Value, TestPatch: t.TestPatch.Value,
 		FailToPass: t.FailToPass, PassToPass: t.PassToPass, TestCmds: t.TestCmds, LogParser: t.LogParser, Image: t.Image,
-		Workdir: t.Workdir, TimeoutMS: t.TimeoutMS, Row: numbers(p.Row).(map[string]any),
+		Workdir: t.Workdir, TimeoutMS: t.TimeoutMS, Kind: "tests", Row: row,
 	}
 	if t.CreatedAt != nil {
-		env.CreatedAt = *t.CreatedAt
+		out.CreatedAt = *t.CreatedAt
 	}
-	out, err := expr.Run(f.program, env)
-	if err != nil {
-		return false, exit.With(exit.Config, fmt.Errorf("--filter: %s: %s: %w", p.Place, t.TaskID, err))
+	if t.Goal != nil {
+		out.Kind, out.StartURL, out.ParentID = t.Goal.Kind, t.Goal.StartURL, t.Goal.ParentID
 	}
-	return out.(bool), nil
+	return out
 }
 
 // numbers is v with numbers that an expression can count with.

@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"unicode/utf8"
 
 	"orchard/internal/exit"
@@ -21,21 +24,33 @@ const MaxLine = 256 << 20
 // with it. Its error ends the reading and is returned.
 type Visit func(Row, *Problem) error
 
-// Read reads all rows of a task file. A file that cannot be read to its end, or that
+// Read reads all rows of a task file, or of the task folders in a folder. A file that cannot be read to its end, or that
 // holds no row, is an error marked exit.Input.
 func Read(ctx context.Context, path string, visit Visit) error {
 	rows := 0
+	var beside answers
+	if p := Answers(path); p != "" && filepath.Base(path) != answersName {
+		var err error
+		if beside, err = readAnswers(p); err != nil {
+			return err
+		}
+	}
 	counted := func(r Row, p *Problem) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		rows++
 		r.File = path
+		if p == nil && beside != nil {
+			beside.join(&r)
+		}
 		return visit(r, p)
 	}
 	read := readText
-	if strings.HasSuffix(strings.ToLower(path), ".parquet") {
-		read = readParquet
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		read = readFolders
+	} else if columnar(path) != nil {
+		read = readColumns
 	}
 	if err := read(ctx, path, counted); err != nil {
 		return err
@@ -63,6 +78,8 @@ func readText(_ context.Context, path string, visit Visit) error {
 		return exit.Inputf("%s: the file is UTF-16; convert it to UTF-8", path)
 	case bytes.HasPrefix(head, []byte("PAR1")):
 		return exit.Inputf("%s: this is a Parquet file; its name must end in .parquet", path)
+	case bytes.HasPrefix(head, []byte("ARROW1")), bytes.HasPrefix(head, []byte("\xff\xff\xff\xff")):
+		return exit.Inputf("%s: this is an Arrow file; its name must end in .arrow", path)
 	case bytes.HasPrefix(head, []byte("version https://git-lfs")):
 		return exit.Inputf("%s: this is a git LFS pointer, not the file; run git lfs pull", path)
 	}
@@ -160,7 +177,9 @@ func parseRow(text []byte, place string) (Row, *Problem) {
 		return Row{}, p
 	}
 	if !utf8.Valid(text) {
-		return bad("invalid UTF-8 at byte %d of the row; convert the file to UTF-8", invalidAt(text))
+		row, p := bad("invalid UTF-8 at byte %d of the row; convert the file to UTF-8", invalidAt(text))
+		p.Field = invalidColumn(text)
+		return row, p
 	}
 	values := map[string]any{}
 	if err := decode(text, &values); err != nil {
@@ -170,6 +189,19 @@ func parseRow(text []byte, place string) (Row, *Problem) {
 		return bad("the row is null")
 	}
 	return Row{Place: place, Values: values, Raw: string(text)}, nil
+}
+
+// invalidColumn is the column whose value is not UTF-8, or "json".
+func invalidColumn(text []byte) string {
+	var columns map[string]json.RawMessage
+	if json.Unmarshal(text, &columns) == nil {
+		for _, name := range slices.Sorted(maps.Keys(columns)) {
+			if !utf8.Valid(columns[name]) {
+				return name
+			}
+		}
+	}
+	return "json"
 }
 
 func invalidAt(b []byte) int {

@@ -73,7 +73,7 @@ func TestRead(t *testing.T) {
 			`f.jsonl:1 {"a":1}`, "! f.jsonl:2: (no instance_id): json: the row is not a JSON object: it ends in the middle", `f.jsonl:3 {"a":3}`}},
 		{"cut off", "f.jsonl", "{\"a\":1}\n{\"a\":", []string{
 			`f.jsonl:1 {"a":1}`, "! f.jsonl:2: (no instance_id): json: the row is not a JSON object: it ends in the middle; the last line has no end, so the file may be cut off"}},
-		{"invalid UTF-8", "f.jsonl", "{\"a\":\"\xff\"}\n", []string{"! f.jsonl:1: (no instance_id): json: invalid UTF-8 at byte 6 of the row; convert the file to UTF-8"}},
+		{"invalid UTF-8", "f.jsonl", "{\"a\":\"\xff\"}\n", []string{"! f.jsonl:1: (no instance_id): a: invalid UTF-8 at byte 6 of the row; convert the file to UTF-8"}},
 		{"two values in a line", "f.jsonl", "{} {}\n", []string{"! f.jsonl:1: (no instance_id): json: the row is not a JSON object: something follows the JSON value"}},
 		{"list in a line", "f.jsonl", "{}\n[1]\n", []string{"f.jsonl:1 {}", "! f.jsonl:2: (no instance_id): json: the row is not a JSON object: found array"}},
 		{"null in a line", "f.jsonl", "null\n", []string{"! f.jsonl:1: (no instance_id): json: the row is null"}},

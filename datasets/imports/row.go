@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"unicode/utf8"
 )
 
 // Row is one row of a file before anybody asked what it means.
@@ -65,13 +66,30 @@ func (c column) in(values map[string]any) (v any, name string) {
 			return v, name
 		}
 	}
+	if len(c) == 0 {
+		return nil, ""
+	}
 	return nil, c[0]
 }
 
 // reader takes columns out of a row and remembers the first thing that was wrong.
 type reader struct {
+	row     Row
 	values  map[string]any
 	problem *Problem
+	// soft is for sources that know a task's base only as the parent of its fix, and its
+	// tests only as a list of those that pass afterwards.
+	soft bool
+}
+
+func read(row Row) *reader { return &reader{row: row, values: row.Values} }
+
+// done is the problem, if any, with the place and id of the row.
+func (r *reader) done(id string) *Problem {
+	if r.problem != nil {
+		r.problem.Place, r.problem.ID = r.row.Place, printable(id)
+	}
+	return r.problem
 }
 
 func (r *reader) fail(field, format string, a ...any) {
@@ -83,6 +101,19 @@ func (r *reader) fail(field, format string, a ...any) {
 func (r *reader) text(c column) string {
 	v, name := c.in(r.values)
 	s, err := asText(v)
+	if err == nil && !utf8.ValidString(s) {
+		err = fmt.Errorf("invalid UTF-8 at byte %d; convert it to UTF-8", invalidAt([]byte(s)))
+	}
+	if err != nil {
+		r.fail(name, "%v", err)
+	}
+	return s
+}
+
+// exact is text that need not be UTF-8: a row keeps such bytes in a blob.
+func (r *reader) exact(c column) string {
+	v, name := c.in(r.values)
+	s, err := asText(v)
 	if err != nil {
 		r.fail(name, "%v", err)
 	}
@@ -92,6 +123,17 @@ func (r *reader) text(c column) string {
 // need is text that must be there.
 func (r *reader) need(c column) string {
 	s := r.text(c)
+	r.present(c, s)
+	return s
+}
+
+func (r *reader) needExact(c column) string {
+	s := r.exact(c)
+	r.present(c, s)
+	return s
+}
+
+func (r *reader) present(c column, s string) {
 	if s == "" && r.problem == nil {
 		if _, present := r.values[c[0]]; present {
 			r.fail(c[0], "is empty; every task needs it")
@@ -99,7 +141,24 @@ func (r *reader) need(c column) string {
 			r.fail(c[0], "the column is missing; every task needs it")
 		}
 	}
-	return s
+}
+
+func (r *reader) object(c column) map[string]any {
+	v, name := c.in(r.values)
+	o, err := asObject(v)
+	if err != nil {
+		r.fail(name, "%v", err)
+	}
+	return o
+}
+
+func (r *reader) items(c column) []any {
+	v, name := c.in(r.values)
+	l, err := asItems(v)
+	if err != nil {
+		r.fail(name, "%v", err)
+	}
+	return l
 }
 
 func (r *reader) list(c column, plain bool) []string {

@@ -17,25 +17,26 @@ import (
 // DefaultWorkdir is where a task's repository lies when its row does not say.
 const DefaultWorkdir = "/testbed"
 
-// Parsed is a row that was understood. Patch texts are as in the row; Repo is nil when
-// the image has the repository.
+// Parsed is a row that was understood. Texts are as in the row and may not be UTF-8.
 type Parsed struct {
-	Task  record.Task // without RepoBlob and Digest
-	Place string
-	File  string
-	Repo  *RepoRef
-	Row   map[string]any // all columns
+	Task    record.Task     // without RepoBlob and Digest; zero when Rollout is set
+	Rollout *record.Rollout // nil for a task
+	Place   string
+	File    string
+	Repo    *RepoRef       // of a task; nil when the image has the repository
+	Row     map[string]any // all columns
 }
 
 var hexCommit = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 
-// Parse says what a row means. source names the task set of rows that do not name it.
-// The problem, if any, has place and id.
-func Parse(row Row, source string) (Parsed, *Problem) {
-	r := &reader{values: row.Values}
-	t := record.Task{
+// Parse says what a row of the format tasks means. source names the task set of rows
+// that do not name it. The problem, if any, has place and id.
+func Parse(row Row, source string) (Parsed, *Problem) { return Tasks.Parse(row, source) }
+
+// parseTask reads a task that tests in its repository decide.
+func parseTask(r *reader) (t record.Task, repo *RepoRef) {
+	t = record.Task{
 		TaskID:     r.need(colID),
-		Source:     source,
 		Repo:       r.need(colRepo),
 		BaseCommit: strings.ToLower(r.need(colBase)),
 		Statement:  r.need(colStatement),
@@ -48,41 +49,39 @@ func Parse(row Row, source string) (Parsed, *Problem) {
 		Workdir:    r.text(colWorkdir),
 		Image:      r.text(colImage),
 		TimeoutMS:  r.timeout(),
-		Raw:        row.Raw,
-	}
-	if s := r.text(colSource); s != "" {
-		t.Source = s
+		Source:     r.text(colSource),
 	}
 	if t.Workdir == "" {
 		t.Workdir = DefaultWorkdir
 	}
 	t.Workdir = path.Clean(t.Workdir)
-	gold := r.patch(colPatch, r.need(colPatch))
-	test := r.patch(colTestPatch, r.text(colTestPatch))
+	gold := r.patch(colPatch, r.needExact(colPatch))
+	test := r.patch(colTestPatch, r.exact(colTestPatch))
 	t.GoldPatch, t.TestPatch = gold.text, test.text
-	repo := r.repo()
+	repo = r.repo()
 	r.commands(&t, append(gold.files, test.files...))
 	r.check(t)
-	if r.problem != nil {
-		r.problem.Place, r.problem.ID = row.Place, printable(t.TaskID)
-		return Parsed{}, r.problem
-	}
-	return Parsed{Task: t, Place: row.Place, File: row.File, Repo: repo, Row: row.Values}, nil
+	return t, repo
 }
 
 // check is what must hold of a task as a whole.
 func (r *reader) check(t record.Task) {
+	r.checkID(t.TaskID)
 	switch {
-	case len(t.TaskID) > 200 || t.TaskID != printable(t.TaskID):
-		r.fail(colID[0], "%s must be at most 200 printable characters", shown(t.TaskID))
-	case !hexCommit.MatchString(t.BaseCommit):
+	case !hexCommit.MatchString(t.BaseCommit) && !(r.soft && hexCommit.MatchString(strings.TrimSuffix(t.BaseCommit, "^"))):
 		r.fail(colBase[0], "%s must be a commit id of 7 to 40 hex digits", shown(t.BaseCommit))
 	case !path.IsAbs(t.Workdir) || t.Workdir == "/" || t.Workdir != printable(t.Workdir):
 		r.fail(colWorkdir[0], "%s must be the absolute path of a folder in the sandbox, which is not /", shown(t.Workdir))
-	case len(t.FailToPass) == 0:
+	case len(t.FailToPass) == 0 && !(r.soft && len(t.PassToPass) > 0):
 		r.fail(colF2P[0], "is missing or empty; without a test that has to pass nothing can be graded")
 	case slices.Contains(t.FailToPass, "") || slices.Contains(t.PassToPass, ""):
 		r.fail(colF2P[0], "holds an empty test name")
+	}
+}
+
+func (r *reader) checkID(id string) {
+	if len(id) > 200 || id != printable(id) {
+		r.fail(colID[0], "%s must be at most 200 printable characters", shown(id))
 	}
 }
 

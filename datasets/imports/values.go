@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -13,6 +14,9 @@ import (
 // encoding/json gives them with UseNumber; from Parquet also int64, float64 and
 // time.Time. nil is an absent value everywhere.
 
+// rawBytes is the one member of an object that stands for bytes in a raw row.
+const rawBytes = "$base64"
+
 // asText is a column that should be text. Numbers keep the digits they were written with.
 func asText(v any) (string, error) {
 	switch v := v.(type) {
@@ -20,12 +24,24 @@ func asText(v any) (string, error) {
 		return "", nil
 	case string:
 		return v, nil
+	case []byte: // of a column of bytes that are not all text
+		return string(v), nil
 	case json.Number:
 		return v.String(), nil
 	case int64:
 		return strconv.FormatInt(v, 10), nil
 	case float64:
+		if math.IsNaN(v) { // how pandas writes an absent value
+			return "", nil
+		}
 		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	case time.Time:
+		return v.UTC().Format(time.RFC3339Nano), nil
+	case map[string]any: // bytes in a raw row
+		if s, ok := v[rawBytes].(string); ok && len(v) == 1 {
+			b, err := base64.StdEncoding.DecodeString(s)
+			return string(b), err
+		}
 	}
 	return "", fmt.Errorf("must be text, not %s", kind(v))
 }
@@ -34,6 +50,9 @@ func asText(v any) (string, error) {
 // Python's way of printing one ("['a' 'b']"), or, when plain is set, one plain string
 // that is the only element.
 func asList(v any, plain bool) ([]string, error) {
+	if f, ok := v.(float64); ok && math.IsNaN(f) {
+		v = nil
+	}
 	switch v := v.(type) {
 	case nil:
 		return []string{}, nil
@@ -52,13 +71,14 @@ func asList(v any, plain bool) ([]string, error) {
 		if t == "" {
 			return []string{}, nil
 		}
-		if strings.HasPrefix(t, "[") {
+		if t[0] == '[' || t[0] == '(' || strings.HasPrefix(t, "array(") {
 			var inner any
 			if err := decode([]byte(t), &inner); err == nil {
 				return asList(inner, false)
 			}
-			if out, err := reprList(t); err == nil {
-				return out, nil
+			inner, err := literal(t)
+			if l, ok := inner.([]any); ok && err == nil {
+				return asList(l, false)
 			} else if !plain {
 				return nil, fmt.Errorf("%s is no list: %w", shown(t), err)
 			}
@@ -71,68 +91,6 @@ func asList(v any, plain bool) ([]string, error) {
 	return nil, fmt.Errorf("must be a list, not %s", kind(v))
 }
 
-// reprList reads a list as Python or numpy prints it: quoted strings between brackets,
-// separated by commas or white space.
-func reprList(s string) ([]string, error) {
-	out := []string{}
-	rest := strings.TrimSpace(strings.TrimPrefix(s, "["))
-	for {
-		switch {
-		case rest == "]":
-			return out, nil
-		case rest == "":
-			return nil, fmt.Errorf("the closing ] is missing")
-		case strings.HasPrefix(rest, "..."):
-			return nil, fmt.Errorf("numpy left elements out (...) when it printed the list")
-		case rest[0] != '\'' && rest[0] != '"':
-			return nil, fmt.Errorf("expected a quoted string at %s", shown(rest))
-		}
-		e, tail, err := pyString(rest)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, e)
-		next := strings.TrimLeft(tail, " \t\r\n")
-		if after, ok := strings.CutPrefix(next, ","); ok {
-			next = strings.TrimLeft(after, " \t\r\n")
-		} else if next == tail && next != "]" {
-			return nil, fmt.Errorf("expected a comma or a space at %s", shown(next))
-		}
-		rest = next
-	}
-}
-
-// pyString reads a Python string literal at the start of s. Python escapes by
-// backslash and quotes with " when the string holds a '.
-func pyString(s string) (value, rest string, err error) {
-	quote := s[0]
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch c := s[i]; c {
-		case quote:
-			return b.String(), s[i+1:], nil
-		case '\\':
-			r, _, tail, err := strconv.UnquoteChar(s[i:], quote)
-			if err != nil {
-				// Python leaves an escape that it does not know as it is; \' and \"
-				// are valid under either quote.
-				if i+1 < len(s) && (s[i+1] == '\'' || s[i+1] == '"') {
-					b.WriteByte(s[i+1])
-					i++
-				} else {
-					b.WriteByte(c)
-				}
-				continue
-			}
-			b.WriteRune(r)
-			i = len(s) - len(tail) - 1
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return "", "", fmt.Errorf("the string %s is not closed", shown(s))
-}
-
 // asTime is a moment: ISO text with or without zone (then UTC), a date, or an epoch
 // number of seconds, milliseconds, microseconds or nanoseconds, told apart by size.
 func asTime(v any) (*time.Time, error) {
@@ -143,7 +101,7 @@ func asTime(v any) (*time.Time, error) {
 		return micro(v)
 	case string:
 		t := strings.TrimSpace(v)
-		if t == "" {
+		if t == "" || t == "NaT" {
 			return nil, nil
 		}
 		for _, layout := range timeLayouts {
@@ -164,6 +122,9 @@ func asTime(v any) (*time.Time, error) {
 	case int64:
 		return epoch(float64(v))
 	case float64:
+		if math.IsNaN(v) {
+			return nil, nil
+		}
 		return epoch(v)
 	}
 	return nil, fmt.Errorf("must be a time, not %s", kind(v))
@@ -199,8 +160,11 @@ func micro(t time.Time) (*time.Time, error) {
 	return &t, nil
 }
 
-// asObject is a column that holds an object or a JSON string of one.
+// asObject is a column that holds an object, or one as JSON or Python prints it.
 func asObject(v any) (map[string]any, error) {
+	if f, ok := v.(float64); ok && math.IsNaN(f) {
+		return nil, nil
+	}
 	switch v := v.(type) {
 	case nil:
 		return nil, nil
@@ -211,12 +175,66 @@ func asObject(v any) (map[string]any, error) {
 			return nil, nil
 		}
 		var o map[string]any
-		if err := decode([]byte(v), &o); err != nil {
-			return nil, fmt.Errorf("must be an object or its JSON, not %s", shown(v))
+		if err := decode([]byte(v), &o); err == nil {
+			return o, nil
 		}
-		return o, nil
+		l, err := literal(v)
+		if o, ok := l.(map[string]any); ok && err == nil {
+			return o, nil
+		}
+		return nil, fmt.Errorf("must be an object or its JSON, not %s", shown(v))
 	}
 	return nil, fmt.Errorf("must be an object, not %s", kind(v))
+}
+
+// asItems is a column that holds a list of anything, or one as JSON or Python prints it.
+func asItems(v any) ([]any, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case []any:
+		return v, nil
+	case float64:
+		if math.IsNaN(v) {
+			return nil, nil
+		}
+	case string:
+		if strings.TrimSpace(v) == "" {
+			return nil, nil
+		}
+		var l []any
+		if err := decode([]byte(v), &l); err == nil {
+			return l, nil
+		}
+		p, err := literal(v)
+		if l, ok := p.([]any); ok && err == nil {
+			return l, nil
+		}
+		return nil, fmt.Errorf("must be a list or its JSON, not %s", shown(v))
+	}
+	return nil, fmt.Errorf("must be a list, not %s", kind(v))
+}
+
+// asOutcome is whether a rollout solved its task: true and false, 1 and 0 in any type;
+// nil when it is not known, which null, "" and -1 say.
+func asOutcome(v any) (*bool, error) {
+	if b, ok := v.(bool); ok {
+		return &b, nil
+	}
+	s, err := asText(v)
+	if err != nil {
+		return nil, err
+	}
+	yes, no := true, false
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "", "-1", "-1.0", "none", "null", "nan":
+		return nil, nil
+	case "1", "1.0", "true":
+		return &yes, nil
+	case "0", "0.0", "false":
+		return &no, nil
+	}
+	return nil, fmt.Errorf("%s must be 1, 0, or -1 for not known", shown(s))
 }
 
 // asDuration is a number of units, or text such as "10m".
@@ -252,6 +270,10 @@ func kind(v any) string {
 		return "a list"
 	case map[string]any:
 		return "an object"
+	case []byte:
+		return "bytes"
+	case time.Time:
+		return "a time"
 	}
 	return fmt.Sprintf("%T", v)
 }

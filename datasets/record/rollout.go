@@ -18,6 +18,8 @@ type Rollout struct {
 
 	Usage Usage `json:"usage" volatile:"true"`
 	Span  Span  `json:"span" volatile:"true"`
+
+	Raw *string `json:"raw"` // the imported row as JSON, for a round trip; nil for rollouts of our own
 }
 
 // Key is the rollout's id.

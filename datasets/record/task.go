@@ -30,6 +30,8 @@ type Task struct {
 	PassToPass  []string `json:"pass_to_pass"`
 	TimeoutMS   int64    `json:"timeout_ms"` // of all test commands together; 0 takes the stage's default
 
+	Goal *Goal `json:"goal"` // nil for a task that tests in its repository decide
+
 	Raw    string `json:"raw"`    // the imported row as JSON, for a round trip
 	Digest string `json:"digest"` // seal.Sum of the row without Raw and Digest
 }

@@ -4,7 +4,7 @@ package record
 // different outcomes.
 type Outcome string
 
-// The outcomes. The first six have a reward, the last three have none.
+// The outcomes. The first six have a reward, the others have none.
 const (
 	Resolved    Outcome = "resolved"     // every required test passed
 	Unresolved  Outcome = "unresolved"   // a required test failed, errored or is missing
@@ -16,6 +16,7 @@ const (
 	NoTestsRan  Outcome = "no_tests_ran" // the test runner never started
 	InfraError  Outcome = "infra_error"  // sandbox, store or network trouble: retried
 	TaskInvalid Outcome = "task_invalid" // the task itself cannot be graded
+	NotGraded   Outcome = "not_graded"   // imported from a source that does not say
 )
 
 // Reward is 1 for Resolved, 0 for the other outcomes that say something about the
@@ -33,7 +34,7 @@ func (o Outcome) Reward() *float64 {
 }
 
 // Outcomes is every outcome in the order of reports.
-var Outcomes = []Outcome{Resolved, Partial, Unresolved, EmptyPatch, PatchFailed, TestTimeout, NoTestsRan, InfraError, TaskInvalid}
+var Outcomes = []Outcome{Resolved, Partial, Unresolved, EmptyPatch, PatchFailed, TestTimeout, NoTestsRan, InfraError, TaskInvalid, NotGraded}
 
 // Verdict is an outcome with its evidence.
 type Verdict struct {

@@ -2,7 +2,9 @@ package importer
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,7 +17,8 @@ import (
 type Config struct {
 	runner.Config
 	Source       string // of tasks that do not name theirs; "" is the file's name without ending
-	Filter       string // expression over a task; "" keeps all
+	Format       string // name of the format of all files; "" tells it by what is in them
+	Filter       string // expression over a task or rollout; "" keeps all
 	Limit        int    // tasks to keep; 0 is all
 	SkipBad      bool   // drop rows that cannot be understood instead of stopping
 	AllowOutside bool   // repositories may lie outside the folder of the file that names them
@@ -32,6 +35,11 @@ func (c Config) Validate() error {
 	if _, err := imports.NewFilter(c.Filter); err != nil {
 		errs = append(errs, err)
 	}
+	if c.Format != "" {
+		if _, err := imports.FormatByName(c.Format); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if c.Limit < 0 {
 		errs = append(errs, exit.Configf("--limit: %d must not be negative", c.Limit))
 	}
@@ -41,6 +49,8 @@ func (c Config) Validate() error {
 // Flags is the flags of c.
 func Flags(c *Config) []cli.Flag {
 	return append([]cli.Flag{
+		&cli.StringFlag{Name: "format", EnvVars: []string{"ORCHARD_FORMAT"}, Destination: &c.Format,
+			Usage: "take all files for the format `NAME` (default: told by their columns or files)"},
 		&cli.StringFlag{Name: "filter", EnvVars: []string{"ORCHARD_FILTER"}, Destination: &c.Filter,
 			Usage: "keep the tasks for which `EXPR` is true, such as 'language == \"go\" && len(fail_to_pass) > 0'; row.NAME is any column of the file"},
 		&cli.IntFlag{Name: "limit", EnvVars: []string{"ORCHARD_LIMIT"}, Destination: &c.Limit,
@@ -54,13 +64,18 @@ func Flags(c *Config) []cli.Flag {
 	}, runner.Flags(&c.Config)...)
 }
 
-const intro = `Reads task sets shaped like SWE-bench: .jsonl, .json (also .gz, .zst) and .parquet, or
-folders of such files, given with --in; "--in examples" is the tasks that come with
-orchard. Needed columns: instance_id, repo,
-base_commit, problem_statement, patch, FAIL_TO_PASS (a list, or a JSON string of one).
-Optional: test_patch, PASS_TO_PASS, hints_text, version, created_at, language,
-test_cmds, log_parser, pre_commands, workdir (default /testbed), timeout (seconds),
-image_name, install_config; other columns are kept as they are.
+const intro = `Reads sets of tasks or of trajectories as others publish them into a dataset of tasks
+or of rollouts: .jsonl and .json (also .gz, .zst), .parquet, .arrow, folders of such
+files, and folders of tasks that are folders; "--in examples" is the tasks that come
+with orchard. The format is told by the columns; docs/importing.md has what becomes of
+each. Known formats:
+%s
+
+Of the format tasks, needed columns: instance_id, repo, base_commit, problem_statement,
+patch, FAIL_TO_PASS (a list, or a JSON string of one). Optional: test_patch,
+PASS_TO_PASS, hints_text, version, created_at, language, test_cmds, log_parser,
+pre_commands, workdir (default /testbed), timeout (seconds), image_name,
+install_config; other columns are kept as they are.
 
 A row may name its repository, relative to the file: repo_bundle (a git bundle),
 repo_dir (a folder) or repo_fast_import (text of git fast-export). Its history up to
@@ -70,15 +85,28 @@ Without language it is told by the files that the patches change. Without test_c
 and log_parser: go runs "go test -json ./...", python "python3 -m pytest". Log
 parsers: go-test-json, pytest-junit, pytest-rA, tap, exit-code.`
 
+// describe is the intro with the names of the formats, in lines that fit.
+func describe() string {
+	var lines []string
+	line := " "
+	for _, name := range imports.FormatNames() {
+		if len(line)+len(name) > 84 {
+			lines, line = append(lines, line), " "
+		}
+		line += " " + name
+	}
+	return fmt.Sprintf(intro, strings.Join(append(lines, line), "\n"))
+}
+
 // Command is the stage as a command of orchard.
 func Command(d runner.Deps, builtin map[string]fs.FS) *cli.Command {
 	c := Default()
 	c.Builtin = builtin
 	return &cli.Command{
 		Name:      "import",
-		Usage:     "turn SWE-bench-shaped files into a dataset of tasks",
+		Usage:     "turn sets of tasks or trajectories into a dataset",
 		UsageText: "orchard import --in tasks.jsonl --out out/tasks",
-		Description: runner.Describe(intro,
+		Description: runner.Describe(describe(),
 			"PATH                      is where git is looked for, when a row names a repository",
 			"TMPDIR                    holds repositories while they are packed"),
 		Flags:        Flags(&c),

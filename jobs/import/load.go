@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"orchard/datasets"
 	"orchard/datasets/imports"
 	"orchard/internal/exit"
-	"orchard/internal/seal"
 )
 
 // Reasons for which rows are dropped, besides those of imports.Problem.
@@ -19,18 +20,32 @@ const (
 	reasonDuplicate = "duplicate"
 )
 
-// loaded is what the files hold.
+// loaded is what is known of the files after they were read once. Of a row only which
+// it is stays, so that a million of them need little memory: the rows that are kept are
+// read again when they are written.
 type loaded struct {
-	sets    *unpacked
-	rows    int64
-	tasks   []imports.Parsed
-	dropped []string // a reason a row
-	inputs  []datasets.Input
-	sources []string // default source of each file
+	sets     *unpacked
+	files    []*taskFile
+	rollouts bool // what the rows are; set by the first file
+	rows     int64
+	kept     int64
+	dropped  map[string]int64 // by reason
+	inputs   []datasets.Input
+	repos    []repoTask // tasks that name a repository
+	seen     seen
 }
 
-// maxShown is how many problems are told before the rest is only counted.
-const maxShown = 20
+// taskFile is one file, or one folder with tasks that are folders.
+type taskFile struct {
+	path    string
+	source  string // of tasks that do not name theirs
+	format  *imports.Format
+	changed time.Time // when it was read first
+	bytes   int64
+	sha     string
+	rows    int64 // that were visited; fewer than it has when --limit ended the reading
+	keep    bits
+}
 
 // problems collects what is wrong with rows. Unless rows are skipped, it is the error.
 type problems struct {
@@ -38,6 +53,9 @@ type problems struct {
 	shown []string
 	count int
 }
+
+// maxShown is how many problems are told before the rest is only counted.
+const maxShown = 20
 
 // add takes a problem and returns the reason to drop its row for.
 func (p *problems) add(problem *imports.Problem) string {
@@ -66,7 +84,7 @@ var errLimit = errors.New("enough tasks")
 
 // load reads the files.
 func load(ctx context.Context, cfg Config, sets *unpacked, bad *problems) (*loaded, error) {
-	files, err := imports.Files(sets.ins)
+	paths, err := imports.Files(sets.ins)
 	if err != nil {
 		return nil, err
 	}
@@ -74,28 +92,22 @@ func load(ctx context.Context, cfg Config, sets *unpacked, bad *problems) (*load
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{sets: sets}
-	seen := map[string]first{}
-	for _, file := range files {
-		source := cfg.Source
-		if source == "" {
-			source, _, _ = strings.Cut(filepath.Base(file), ".")
-			if name, ok := sets.name(file); ok {
-				source, _, _ = strings.Cut(name, "/")
-			}
-		}
-		l.sources = append(l.sources, source)
-		if err := l.addFile(file); err != nil {
+	l := &loaded{sets: sets, dropped: map[string]int64{}, seen: seen{}}
+	for _, path := range paths {
+		f, err := l.open(ctx, cfg, path)
+		if err != nil {
 			return nil, err
 		}
-		err := imports.Read(ctx, file, func(row imports.Row, problem *imports.Problem) error {
-			if cfg.Limit > 0 && len(l.tasks) == cfg.Limit {
+		err = imports.Read(ctx, path, func(row imports.Row, problem *imports.Problem) error {
+			if cfg.Limit > 0 && l.kept == int64(cfg.Limit) {
 				return errLimit
 			}
 			l.rows++
-			reason, err := l.take(row, problem, source, filter, seen, bad)
+			f.rows++
+			reason, err := l.take(f, row, problem, filter, bad)
+			f.keep.add(reason == "" && err == nil)
 			if reason != "" {
-				l.dropped = append(l.dropped, reason)
+				l.dropped[reason]++
 			}
 			return err
 		})
@@ -106,14 +118,51 @@ func load(ctx context.Context, cfg Config, sets *unpacked, bad *problems) (*load
 	return l, nil
 }
 
-// addFile makes a file an input, named by its content.
-func (l *loaded) addFile(file string) error {
-	sha, err := imports.SHA256(file)
-	if err != nil {
-		return exit.With(exit.Input, err)
+// open finds out what a file is and makes it an input, named by its content.
+func (l *loaded) open(ctx context.Context, cfg Config, path string) (*taskFile, error) {
+	f := &taskFile{path: path, source: cfg.Source}
+	if f.source == "" {
+		f.source, _, _ = strings.Cut(filepath.Base(path), ".")
+		if name, ok := l.sets.name(path); ok {
+			f.source, _, _ = strings.Cut(name, "/")
+		}
 	}
-	l.addInput("tasks", file, sha)
-	return nil
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, exit.With(exit.Input, err)
+	}
+	f.changed, f.bytes = info.ModTime(), info.Size()
+	if cfg.Format != "" {
+		f.format, err = imports.FormatByName(cfg.Format)
+	} else {
+		f.format, err = imports.Detect(ctx, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(l.files) > 0 && f.format.Rollouts != l.rollouts {
+		return nil, exit.Inputf("%s has the format %s and %s the format %s: tasks and rollouts are datasets of their own; import them one after the other",
+			l.files[0].path, l.files[0].format, path, f.format)
+	}
+	l.rollouts = f.format.Rollouts
+	l.files = append(l.files, f)
+	if f.sha, err = l.addFile("tasks", path); err != nil {
+		return nil, err
+	}
+	if beside := imports.Answers(path); beside != "" && !info.IsDir() {
+		if _, err := l.addFile("answers", beside); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (l *loaded) addFile(role, path string) (sha string, err error) {
+	if sha, err = imports.SHA256(path); err != nil {
+		return "", exit.With(exit.Input, err)
+	}
+	l.addInput(role, path, sha)
+	return sha, nil
 }
 
 func (l *loaded) addInput(role, path, digest string) {
@@ -127,15 +176,12 @@ func (l *loaded) addInput(role, path, digest string) {
 	l.inputs = append(l.inputs, datasets.Input{Kind: datasets.InputFile, Name: filepath.Base(path), Digest: digest, Role: role, URI: uri})
 }
 
-// first is where a task was seen first and what it was.
-type first struct{ place, digest string }
-
 // take keeps a row, or says why not.
-func (l *loaded) take(row imports.Row, problem *imports.Problem, source string, filter imports.Filter, seen map[string]first, bad *problems) (reason string, err error) {
+func (l *loaded) take(f *taskFile, row imports.Row, problem *imports.Problem, filter imports.Filter, bad *problems) (reason string, err error) {
 	if problem != nil {
 		return bad.add(problem), nil
 	}
-	p, problem := imports.Parse(row, source)
+	p, problem := f.format.Parse(row, f.source)
 	if problem != nil {
 		return bad.add(problem), nil
 	}
@@ -146,21 +192,19 @@ func (l *loaded) take(row imports.Row, problem *imports.Problem, source string, 
 	if !keep {
 		return reasonFilter, nil
 	}
-	p.Row = nil // only the filter needs it, and it is as large as all the rest
-	bare := p.Task
-	bare.Raw, bare.Source = "", ""
-	digest, err := seal.Sum([]any{bare, p.Repo})
-	if err != nil {
+	again, other, err := l.seen.add(&p, len(l.files)-1, f.rows)
+	switch {
+	case err != nil:
 		return "", err
+	case again:
+		return reasonDuplicate, nil
+	case other != nil:
+		what := fmt.Sprintf("is in row %d of %s already, with other content; ids must be unique", other.row, l.files[other.file].path)
+		return bad.add(&imports.Problem{Place: p.Place, ID: p.Name(), Field: "instance_id", What: what}), nil
 	}
-	if f, ok := seen[p.Task.TaskID]; ok {
-		if f.digest == digest {
-			return reasonDuplicate, nil
-		}
-		return bad.add(&imports.Problem{Place: p.Place, ID: p.Task.TaskID, Field: "instance_id",
-			What: fmt.Sprintf("is at %s already, with other content; ids must be unique", f.place)}), nil
+	if p.Repo != nil {
+		l.repos = append(l.repos, repoTask{id: p.Task.TaskID, base: p.Task.BaseCommit, place: p.Place, file: p.File, ref: *p.Repo})
 	}
-	seen[p.Task.TaskID] = first{p.Place, digest}
-	l.tasks = append(l.tasks, p)
+	l.kept++
 	return "", nil
 }

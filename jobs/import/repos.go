@@ -24,28 +24,31 @@ type place struct {
 	path string
 }
 
+// repoTask is a task that names a repository.
+type repoTask struct {
+	id, base, place, file string
+	ref                   imports.RepoRef
+}
+
 // locate finds the repositories that the tasks name and makes them inputs, named by
 // their content: a file by its bytes, a folder by the commits that are taken from it.
 // Tasks whose repository is not there leave.
 func (l *loaded) locate(cfg Config, bad *problems) (map[string]place, error) {
 	where := map[string]place{} // by task
 	commits := map[place][]string{}
-	kept := l.tasks[:0]
-	for _, t := range l.tasks {
-		if t.Repo != nil {
-			path, problem := t.Repo.Locate(t.File, cfg.AllowOutside)
-			if problem != nil {
-				problem.Place, problem.ID = t.Place, t.Task.TaskID
-				l.dropped = append(l.dropped, bad.add(problem))
-				continue
-			}
-			p := place{t.Repo.Kind, path}
-			where[t.Task.TaskID] = p
-			commits[p] = append(commits[p], t.Task.BaseCommit)
+	kept := l.repos[:0]
+	for _, t := range l.repos {
+		path, problem := t.ref.Locate(t.file, cfg.AllowOutside)
+		if problem != nil {
+			l.dropped[bad.add(at(t, problem))]++
+			continue
 		}
+		p := place{t.ref.Kind, path}
+		where[t.id] = p
+		commits[p] = append(commits[p], t.base)
 		kept = append(kept, t)
 	}
-	l.tasks = kept
+	l.repos = kept
 	for _, p := range sorted(commits) {
 		digest := seal.ID(slices.Sorted(slices.Values(commits[p]))...)
 		if p.kind != imports.Dir {
@@ -74,12 +77,10 @@ type packed struct {
 
 // pack stores the bundles of all tasks, by task. Repositories are packed at the same
 // time, the commits of one after another.
-func pack(ctx context.Context, tasks []imports.Parsed, where map[string]place, workers int, put func(context.Context, objstore.Body) (string, error)) (map[string]packed, error) {
+func pack(ctx context.Context, tasks []repoTask, where map[string]place, workers int, put func(context.Context, objstore.Body) (string, error)) (map[string]packed, error) {
 	groups := map[place][]int{}
 	for i, t := range tasks {
-		if p, ok := where[t.Task.TaskID]; ok {
-			groups[p] = append(groups[p], i)
-		}
+		groups[where[t.id]] = append(groups[where[t.id]], i)
 	}
 	results := make([]packed, len(tasks))
 	g, ctx := errgroup.WithContext(ctx)
@@ -92,13 +93,13 @@ func pack(ctx context.Context, tasks []imports.Parsed, where map[string]place, w
 	}
 	out := map[string]packed{}
 	for i, t := range tasks {
-		out[t.Task.TaskID] = results[i]
+		out[t.id] = results[i]
 	}
 	return out, nil
 }
 
 // packGroup packs the commits of one repository into results.
-func packGroup(ctx context.Context, p place, group []int, tasks []imports.Parsed, results []packed, put func(context.Context, objstore.Body) (string, error)) (err error) {
+func packGroup(ctx context.Context, p place, group []int, tasks []repoTask, results []packed, put func(context.Context, objstore.Body) (string, error)) (err error) {
 	folder, err := os.MkdirTemp("", "orchard-import-*")
 	if err != nil {
 		return fmt.Errorf("make a folder in TMPDIR: %w", err)
@@ -118,7 +119,7 @@ func packGroup(ctx context.Context, p place, group []int, tasks []imports.Parsed
 	blobs := map[string]string{} // by commit
 	for _, i := range group {
 		r := &results[i]
-		r.commit, err = source.Resolve(ctx, tasks[i].Task.BaseCommit)
+		r.commit, err = source.Resolve(ctx, tasks[i].base)
 		if err == nil && blobs[r.commit] == "" {
 			blobs[r.commit], err = packOne(ctx, source, r.commit, put)
 		}
@@ -146,8 +147,8 @@ func packOne(ctx context.Context, source *imports.Source, commit string, put fun
 }
 
 // at is a problem of a repository as one of the task that names it.
-func at(t imports.Parsed, p *imports.Problem) *imports.Problem {
+func at(t repoTask, p *imports.Problem) *imports.Problem {
 	q := *p
-	q.Place, q.ID = t.Place, t.Task.TaskID
+	q.Place, q.ID = t.place, t.id
 	return &q
 }

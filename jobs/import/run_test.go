@@ -76,17 +76,26 @@ func config(dir string) (Config, runner.Deps) {
 
 func tasks(t *testing.T, uri string) (out []record.Task, v *datasets.Version) {
 	t.Helper()
-	v, err := datasets.Open(t.Context(), datasets.Local, uri)
+	v, err := datasets.Open(t.Context(), datasets.Stores, uri)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for row, err := range datasets.Rows[record.Task](t.Context(), v) {
+	return rows[record.Task](t, uri), v
+}
+
+func rows[R record.Row](t *testing.T, uri string) (out []R) {
+	t.Helper()
+	v, err := datasets.Open(t.Context(), datasets.Stores, uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range datasets.Rows[R](t.Context(), v) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		out = append(out, row)
 	}
-	return out, v
+	return out
 }
 
 // TestImport: two forms of one repository give one blob, and every task is whole.
@@ -155,7 +164,7 @@ func TestManyBadRows(t *testing.T) {
 	t.Parallel()
 	var rows []string
 	for i := range 30 {
-		rows = append(rows, fmt.Sprintf(`{"instance_id":"x-%d"}`, i))
+		rows = append(rows, fmt.Sprintf(`{"instance_id":"x-%d","repo":"","base_commit":"","problem_statement":"","patch":""}`, i))
 	}
 	dir, _ := set(t, rows...)
 	cfg, deps := config(dir)
@@ -163,7 +172,7 @@ func TestManyBadRows(t *testing.T) {
 	if exit.Code(err) != exit.Input {
 		t.Fatal(err)
 	}
-	if s := err.Error(); !strings.Contains(s, "30 bad rows:") || strings.Count(s, "the column is missing") != 20 || !strings.Contains(s, "and 10 more") {
+	if s := err.Error(); !strings.Contains(s, "30 bad rows:") || strings.Count(s, "repo: is empty") != 20 || !strings.Contains(s, "and 10 more") {
 		t.Error(s)
 	}
 }
@@ -204,7 +213,7 @@ func TestBrokenAtEveryWrite(t *testing.T) {
 
 func wrapped(f *objtest.Faults) datasets.Opener {
 	return func(ctx context.Context, root string) (objstore.Store, error) {
-		s, err := datasets.Local(ctx, root)
+		s, err := datasets.Stores(ctx, root)
 		f.Store = s
 		return f, err
 	}
@@ -222,7 +231,7 @@ func TestFullStore(t *testing.T) {
 	dir, _ := set(t, task("a-1", `,"repo_fast_import":"repo.fi"`))
 	cfg, deps := config(dir)
 	deps.Open = func(ctx context.Context, root string) (objstore.Store, error) {
-		s, err := datasets.Local(ctx, root)
+		s, err := datasets.Stores(ctx, root)
 		return full{s}, err
 	}
 	if _, err := Run(t.Context(), cfg, deps); exit.Code(err) != exit.Gone || !strings.Contains(err.Error(), "store is full") {
