@@ -138,7 +138,7 @@ func TestOneDoor(t *testing.T) {
 
 // testOnly reports whether a package is for tests, other than by its file names.
 func testOnly(path string) bool {
-	return under(path, "orchard/internal/exit/exittest", "orchard/internal/sandbox/sandboxtest", "orchard/internal/objstore/objtest", "orchard/internal/objstore/mem", "orchard/internal/llm/llmtest", "orchard/test")
+	return under(path, "orchard/internal/exit/exittest", "orchard/internal/sandbox/sandboxtest", "orchard/internal/objstore/objtest", "orchard/internal/objstore/mem", "orchard/datasets/gentest", "orchard/internal/llm/llmtest", "orchard/test")
 }
 
 // Every package says what it is for; product code waits on contexts, and uses the words

@@ -25,10 +25,10 @@ type Meta struct {
 	Committed time.Time // zero is now; the newest version is the one with the latest
 }
 
-// Commit makes the written rows a version: shards, then the manifest, then the claim
-// of its key, then the move of refs/latest. adopted is true when another version had
-// claimed the key before; digest is then that one's, and what was written here is
-// left to garbage collection.
+// Commit makes the written rows a version: shards, then the card and the manifest, then
+// the claim of its key, then the move of refs/latest. adopted is true when another
+// version, of other content, had claimed the key before; digest is then that one's, and
+// what was written here (Written) is left to garbage collection.
 func (w *Writer[R]) Commit(ctx context.Context, meta Meta) (digest string, adopted bool, err error) {
 	defer w.Close()
 	if meta.Committed.IsZero() {
@@ -65,6 +65,7 @@ func (w *Writer[R]) Commit(ctx context.Context, meta Meta) (digest string, adopt
 	if err != nil {
 		return "", false, err
 	}
+	w.made = digest
 	owner, err := claim(ctx, w.store, w.name, key, digest)
 	if err != nil {
 		return "", false, err
@@ -80,16 +81,22 @@ func build() string {
 	return strings.TrimSpace(buildinfo.Version + " " + buildinfo.Commit())
 }
 
-// publish writes the manifest. The same version may be there, from before or from
-// another writer; its times may differ.
+// publish writes the card and then the manifest, so that a version that is there has
+// both. The same version may be there, from before or from another writer; its times
+// may differ.
 func (w *Writer[R]) publish(ctx context.Context, m *Manifest) (digest string, err error) {
 	raw, digest, err := m.encode()
 	if err != nil {
 		return "", fmt.Errorf("commit dataset %s: %w", w.name, err)
 	}
-	_, err = w.store.Create(ctx, manifestKey(w.name, digest), objstore.Bytes(raw))
-	if err != nil && !errors.Is(err, objstore.ErrExists) {
-		return "", fmt.Errorf("commit dataset %s: %w", w.name, err)
+	for _, o := range []struct {
+		key  string
+		body []byte
+	}{{cardKey(w.name, digest), Card(*m)}, {manifestKey(w.name, digest), raw}} {
+		_, err = w.store.Create(ctx, o.key, objstore.Bytes(o.body))
+		if err != nil && !errors.Is(err, objstore.ErrExists) {
+			return "", fmt.Errorf("commit dataset %s: %w", w.name, err)
+		}
 	}
 	return digest, nil
 }

@@ -27,6 +27,9 @@ func TestAdoption(t *testing.T) {
 	if digest != v.Digest() || !adopted || err != nil {
 		t.Errorf("second commit: %s, %v, %v; want %s, adopted", digest, adopted, err, v.Digest())
 	}
+	if digest, adopted, err := commit(t, s, "notes", []note{{ID: "a"}}, meta(1, 0), WriterOptions{}); digest != v.Digest() || adopted || err != nil {
+		t.Errorf("the same again: %s, %v, %v", digest, adopted, err)
+	}
 
 	// A claim whose version is gone, or that is damaged, does not hold.
 	for _, damage := range []func() error{

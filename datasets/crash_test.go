@@ -99,7 +99,7 @@ func run(t *testing.T) (old, digest string, writes []string, left map[string]str
 func TestCrashAtEachWrite(t *testing.T) {
 	t.Parallel()
 	old, digest, writes, left := run(t)
-	if len(writes) != 9 { // 3 blobs, 2 shards, blob list, manifest, key, newest
+	if len(writes) != 10 { // 3 blobs, 2 shards, blob list, card, manifest, key, newest
 		t.Fatalf("the work has %d writes: %s", len(writes), writes)
 	}
 	for at := range writes {

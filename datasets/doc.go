@@ -9,6 +9,7 @@
 //	<name>/data/<sha256>.arrow              shards
 //	<name>/data/<sha256>.blobs              the list of blobs that a version names
 //	<name>/versions/<digest>/manifest.json  what the version is, create-if-absent
+//	<name>/versions/<digest>/README.md      the same for people (Card)
 //	<name>/keys/<key>                       which version is the result of a piece of work
 //	<name>/refs/latest                      the newest version
 //	<name>/units/…                          checkpoints of the stage that writes it (internal/runner)

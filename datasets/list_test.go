@@ -72,7 +72,7 @@ func TestLineage(t *testing.T) {
 3 tasks tasks.jsonl opened=false err=false
 1 tasks tasks opened=true err=false
 1 extra gone opened=false err=true`
-	if got := list(Local); got != want {
+	if got := list(Stores); got != want {
 		t.Errorf("lineage:\n%s\nwant:\n%s", got, want)
 	}
 	// The same data beside its child is found when the place it came from is gone.
@@ -80,7 +80,7 @@ func TestLineage(t *testing.T) {
 	if err := os.RemoveAll(there); err != nil {
 		t.Fatal(err)
 	}
-	if got := list(Local); got != want {
+	if got := list(Stores); got != want {
 		t.Errorf("lineage after the move:\n%s\nwant:\n%s", got, want)
 	}
 }

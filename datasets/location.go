@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
 	"orchard/internal/objstore/dir"
+	"orchard/internal/objstore/limit"
+	"orchard/internal/objstore/minio"
+	"orchard/internal/objstore/retry"
 )
 
 // Location is where a dataset lies: a root that holds datasets and blobs, a name in
@@ -113,15 +117,22 @@ func (l Location) At(version string) Location {
 // Opener opens the store of a root.
 type Opener func(ctx context.Context, root string) (objstore.Store, error)
 
-// Local opens the roots that are folders of this machine, and says so of others.
-func Local(_ context.Context, root string) (objstore.Store, error) {
-	path, ok := strings.CutPrefix(root, "file://")
-	if !ok {
-		return nil, exit.Configf("%s: this build reads and writes local folders only; s3:// comes with a later release", root)
+// calls is how many requests of a store are under way at once.
+const calls = 32
+
+// Stores opens every root that Parse knows: folders, and S3 prefixes as the environment
+// says (docs/stores.md), where what fails in passing is tried again.
+func Stores(_ context.Context, root string) (objstore.Store, error) {
+	if path, ok := strings.CutPrefix(root, "file://"); ok {
+		s, err := dir.Open(filepath.FromSlash(path))
+		if err != nil {
+			return nil, exit.With(exit.Config, err)
+		}
+		return s, nil
 	}
-	s, err := dir.Open(filepath.FromSlash(path))
+	s, err := minio.Open(root, minio.FromEnv(os.Getenv))
 	if err != nil {
-		return nil, exit.With(exit.Config, err)
+		return nil, err
 	}
-	return s, nil
+	return retry.New(limit.New(s, calls), retry.Policy{}), nil
 }

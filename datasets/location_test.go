@@ -61,11 +61,21 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestLocalSaysThatS3ComesLater(t *testing.T) {
+func TestStoresSayWhatIsWrongWithARoot(t *testing.T) {
 	t.Parallel()
-	_, err := Open(t.Context(), Local, "s3://bucket/tasks")
-	if exit.Code(err) != exit.Config || !strings.Contains(err.Error(), "later release") {
-		t.Errorf("error %v", err)
+	for root, want := range map[string]string{
+		"s3://My_Bucket/x":                         "bucket",
+		"s3://ab/x":                                "3 characters",
+		"s3://bucket/a/../b":                       "prefix",
+		"s3://bucket/a//b":                         "prefix",
+		"ftp://host/x":                             "s3://bucket/prefix",
+		"file:///proc/self/status":                 "is a file",
+		"s3://bucket/" + strings.Repeat("x", 2000): "1 to 1000 bytes",
+	} {
+		_, err := Stores(t.Context(), root)
+		if exit.Code(err) != exit.Config || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", root, err, want)
+		}
 	}
 }
 

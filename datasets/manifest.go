@@ -52,6 +52,10 @@ type Shard struct {
 	Rows     int64  `json:"rows"`
 	FirstKey string `json:"first_key"`
 	LastKey  string `json:"last_key"`
+	// Stats is what is known of the values of scalar columns, by dotted path; a column
+	// that is not there, or a shard without any, may hold anything. Volatile columns
+	// are never there.
+	Stats map[string]arrowio.Stat `json:"stats,omitempty"`
 }
 
 // BlobList says which blobs the rows name. The list itself, sorted sha256 one a line,

@@ -48,8 +48,8 @@ func TestVerifyNamesEveryDamagedObject(t *testing.T) {
 	}
 	objects := 0
 	for name, content := range files(t, root) {
-		if strings.Contains(name, "/keys/") {
-			continue // a damaged claim only has its work done again
+		if strings.Contains(name, "/keys/") || strings.HasSuffix(name, "/README.md") {
+			continue // a damaged claim only has its work done again; the card is for people
 		}
 		objects++
 		path := filepath.Join(root, filepath.FromSlash(name))

@@ -8,18 +8,16 @@ import (
 	"iter"
 	"strings"
 
-	"orchard/datasets/arrowio"
-	"orchard/datasets/record"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
-	"orchard/internal/seal"
 )
 
 // ErrNotFound: there is no such dataset or version. Errors that wrap it are marked
 // exit.Input.
 var ErrNotFound = errors.New("not found")
 
-// maxManifest bounds what is read as a manifest, about 250 000 shards.
+// maxManifest bounds what is read as a manifest, some ten thousand shards with their
+// statistics.
 const maxManifest = 64 << 20
 
 // Version is an opened version: a manifest that was checked against its digest. It
@@ -166,95 +164,7 @@ func (v *Version) Blob(ctx context.Context, sha string) (io.ReadCloser, error) {
 	return OpenBlob(ctx, v.store, sha)
 }
 
-// Option narrows what Rows yields.
-type Option func(*options)
-
-type options struct{ columns []string }
-
-// WithColumns leaves all other fields zero, which spares the work of making them. A
-// dotted name selects a part of a struct, or of the structs of a list.
-func WithColumns(columns ...string) Option {
-	return func(o *options) { o.columns = append(o.columns, columns...) }
-}
-
-// Rows yields all rows by id. It holds one shard (as stored) and one batch in memory.
-// After an error it ends. Rows of another type than R are an error.
-func Rows[R record.Row](ctx context.Context, v *Version, opts ...Option) iter.Seq2[R, error] {
-	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
-	return func(yield func(R, error) bool) {
-		var zero R
-		want, have := arrowio.SchemaOf[R](), v.manifest.Schema
-		if want.Name != have.Name || want.Version != have.Version {
-			yield(zero, exit.Inputf("%s holds %s rows of version %d; expected %s of version %d", v.loc, have.Name, have.Version, want.Name, want.Version))
-			return
-		}
-		for _, s := range v.manifest.Shards {
-			file, err := v.shard(ctx, s)
-			if err != nil {
-				yield(zero, err)
-				return
-			}
-			for row, err := range arrowio.Read[R](file, o.columns...) {
-				if err == nil {
-					err = ctx.Err()
-				} else {
-					err = exit.Inputf("%s: shard %s: %w", v.loc, s.SHA256, err)
-				}
-				if !yield(row, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-// Objects yields all rows by id, whatever their type.
-func Objects(ctx context.Context, v *Version) iter.Seq2[arrowio.Object, error] {
-	return func(yield func(arrowio.Object, error) bool) {
-		for _, s := range v.manifest.Shards {
-			file, err := v.shard(ctx, s)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for o, err := range arrowio.ReadObjects(file) {
-				if err != nil {
-					err = exit.Inputf("%s: shard %s: %w", v.loc, s.SHA256, err)
-				}
-				if !yield(o, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-// shard reads an Arrow file whole and checks it, before anything decodes it.
-func (v *Version) shard(ctx context.Context, s Shard) ([]byte, error) {
-	return v.object(ctx, shardKey(v.loc.Name, s.SHA256), s.SHA256, s.Bytes)
-}
-
-func (v *Version) object(ctx context.Context, key, sha string, size int64) ([]byte, error) {
-	r, info, err := v.store.Open(ctx, key, 0, -1)
-	if errors.Is(err, objstore.ErrNotFound) {
-		return nil, exit.Inputf("%s/%s: is missing", v.store, key)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s/%s: %w", v.store, key, err)
-	}
-	defer r.Close()
-	if info.Size != size {
-		return nil, exit.Inputf("%s/%s: is damaged: has %d bytes, expected %d", v.store, key, info.Size, size)
-	}
-	b := make([]byte, size)
-	if _, err := io.ReadFull(r, b); err != nil {
-		return nil, fmt.Errorf("read %s/%s: %w", v.store, key, err)
-	}
-	if got := seal.Bytes(b); got != sha {
-		return nil, exit.Inputf("%s/%s: is damaged: has sha256 %s", v.store, key, got)
-	}
-	return b, nil
+// shard fetches a shard.
+func (v *Version) shard(ctx context.Context, s Shard) (*object, error) {
+	return v.fetch(ctx, shardKey(v.loc.Name, s.SHA256), s.SHA256, s.Bytes)
 }

@@ -1,16 +1,14 @@
 package datasets
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,37 +22,38 @@ import (
 // DefaultShardBytes is when a shard is full: its size as stored, give or take a batch.
 const DefaultShardBytes = 128 << 20
 
+// DefaultSortBytes is how much memory rows take that are being sorted.
+const DefaultSortBytes = 64 << 20
+
 // WriterOptions tune a Writer; the zero value is what a stage wants when its rows come
 // sorted.
 type WriterOptions struct {
-	// Sort takes rows in any order. They are kept in memory until Commit.
+	// Sort takes rows in any order. What does not fit into SortBytes goes to temporary
+	// files. The version is the same as if the rows had come sorted.
 	Sort bool
+	// SortBytes is about how many bytes of rows are kept in memory to be sorted; 0 is
+	// DefaultSortBytes.
+	SortBytes int64
 	// ShardBytes is when a shard is full; 0 is DefaultShardBytes.
 	ShardBytes int64
 }
 
 // Writer makes a version. Full shards go to the store as they fill; nothing of them is
-// a version before Commit. Not safe for concurrent use. Close it in every case.
+// a version before Commit. Memory holds a few batches, and the names of all blobs. Not
+// safe for concurrent use. Close it in every case.
 type Writer[R record.Row] struct {
 	store objstore.Store
 	name  string
 	opts  WriterOptions
 
-	unsorted []R
-	last     string
-	rows     int64
-	blobs    map[string]struct{}
-	shards   []Shard
-	open     *shardWriter[R]
-	err      error
-}
-
-// shardWriter is a shard that is being filled.
-type shardWriter[R record.Row] struct {
-	*arrowio.Writer[R]
-	tmp   *spool
-	hash  hash.Hash
-	first string
+	sorter *sorter[R] // nil when rows come sorted
+	last   string
+	rows   int64
+	blobs  map[[sha256.Size]byte]struct{}
+	batch  *arrowio.Batcher[R]
+	packer *packer[R] // from the first batch on
+	err    error
+	made   string // digest of what was written
 }
 
 // NewWriter starts a version of the dataset called name.
@@ -65,18 +64,29 @@ func NewWriter[R record.Row](store objstore.Store, name string, opts WriterOptio
 	if opts.ShardBytes <= 0 {
 		opts.ShardBytes = DefaultShardBytes
 	}
-	return &Writer[R]{store: store, name: name, opts: opts, blobs: map[string]struct{}{}}, nil
+	if opts.SortBytes <= 0 {
+		opts.SortBytes = DefaultSortBytes
+	}
+	w := &Writer[R]{store: store, name: name, opts: opts, blobs: map[[sha256.Size]byte]struct{}{}, batch: arrowio.NewBatcher[R]()}
+	if opts.Sort {
+		w.sorter = &sorter[R]{name: name, budget: opts.SortBytes}
+	}
+	return w, nil
 }
 
 // Write adds a row. Rows come sorted by id unless the writer sorts; two of one id are
-// an exit.Input. After an error the writer stays broken.
+// an exit.Input, of a writer that sorts when it commits. The error may be that of a row
+// before. After an error the writer stays broken.
 func (w *Writer[R]) Write(ctx context.Context, row R) error {
-	if w.err == nil && w.opts.Sort {
-		w.unsorted = append(w.unsorted, row)
-		return nil
+	if w.err != nil {
+		return w.err
 	}
-	if w.err == nil {
-		w.err = w.write(ctx, row)
+	if w.err = ctx.Err(); w.err == nil {
+		if w.sorter != nil {
+			w.err = w.sorter.add(row)
+		} else {
+			w.err = w.write(ctx, row)
+		}
 	}
 	return w.err
 }
@@ -91,111 +101,84 @@ func (w *Writer[R]) write(ctx context.Context, row R) error {
 	case key < w.last:
 		return fmt.Errorf("dataset %s: row %q comes after %q; rows must be sorted by id", w.name, key, w.last)
 	}
-	if w.open == nil {
-		if err := w.start(key); err != nil {
-			return err
-		}
-	}
-	if err := w.open.Write(row); err != nil {
+	full, err := w.batch.Add(row)
+	if err != nil {
 		return exit.Inputf("dataset %s: row %q: %w", w.name, key, err)
 	}
 	w.last = key
 	w.rows++
 	for _, sha := range arrowio.Blobs(row) {
-		w.blobs[sha] = struct{}{}
-	}
-	if w.open.Size() >= w.opts.ShardBytes {
-		return w.roll(ctx)
-	}
-	return nil
-}
-
-func (w *Writer[R]) start(first string) error {
-	tmp, err := newSpool()
-	if err != nil {
-		return err
-	}
-	h := sha256.New()
-	file, err := arrowio.NewWriter[R](io.MultiWriter(tmp, h))
-	if err != nil {
-		tmp.Close()
-		return err
-	}
-	w.open = &shardWriter[R]{file, tmp, h, first}
-	return nil
-}
-
-// roll ends the open shard and stores it.
-func (w *Writer[R]) roll(ctx context.Context) error {
-	s := w.open
-	w.open = nil
-	defer s.tmp.Close()
-	if err := s.Close(); err != nil {
-		return fmt.Errorf("dataset %s: %w", w.name, err)
-	}
-	shard := Shard{SHA256: hex.EncodeToString(s.hash.Sum(nil)), Bytes: s.tmp.Size(), Rows: s.Rows(), FirstKey: s.first, LastKey: w.last}
-	if err := w.create(ctx, shardKey(w.name, shard.SHA256), s.tmp); err != nil {
-		return err
-	}
-	w.shards = append(w.shards, shard)
-	return nil
-}
-
-// create stores an object whose key is its content's hash.
-func (w *Writer[R]) create(ctx context.Context, key string, body objstore.Body) error {
-	_, err := w.store.Create(ctx, key, body)
-	if errors.Is(err, objstore.ErrExists) {
-		info, err := w.store.Stat(ctx, key)
-		if err == nil && info.Size != body.Size() {
-			err = exit.Inputf("is damaged: has %d bytes, expected %d; delete it and run the stage again", info.Size, body.Size())
+		if !digestPattern.MatchString(sha) {
+			return fmt.Errorf("write dataset %s: row %q: %q in a row is no blob", w.name, key, sha)
 		}
-		if err != nil {
-			return fmt.Errorf("%s/%s: %w", w.store, key, err)
-		}
+		var b [sha256.Size]byte
+		hex.Decode(b[:], []byte(sha))
+		w.blobs[b] = struct{}{}
+	}
+	if full {
+		return w.pack(ctx)
+	}
+	return nil
+}
+
+// pack hands the batch to the packer.
+func (w *Writer[R]) pack(ctx context.Context) error {
+	if w.packer == nil {
+		w.packer = newPacker[R](ctx, w.store, w.name, w.opts.ShardBytes)
+	}
+	b := w.batch.Take()
+	if b == nil {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("write dataset %s: %w", w.name, err)
-	}
-	return nil
+	return w.packer.add(ctx, b)
 }
 
 // Close frees what an unfinished writer holds. What it stored stays and is found again
 // by whoever repeats the work.
 func (w *Writer[R]) Close() error {
 	w.err = errors.Join(w.err, errors.New("writer is closed"))
-	if w.open == nil {
-		return nil
+	if w.packer != nil {
+		w.packer.stop()
+		w.packer = nil
 	}
-	tmp := w.open.tmp
-	w.open = nil
-	return tmp.Close()
+	if w.sorter != nil {
+		w.sorter.close()
+	}
+	return nil
 }
+
+// Written is the digest of what this writer wrote, after Commit; also when Commit
+// adopted another version.
+func (w *Writer[R]) Written() string { return w.made }
 
 // finish writes what is left and returns the whole content of the version.
 func (w *Writer[R]) finish(ctx context.Context, c *Content) error {
 	if w.err != nil {
 		return w.err
 	}
-	slices.SortStableFunc(w.unsorted, func(a, b R) int { return strings.Compare(a.Key(), b.Key()) })
-	for _, row := range w.unsorted {
-		if err := w.write(ctx, row); err != nil {
-			return err
-		}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	w.unsorted = nil
-	if w.open == nil && len(w.shards) == 0 { // no rows: the schema is still worth a file
-		if err := w.start(""); err != nil {
-			return err
+	if w.sorter != nil {
+		for row, err := range w.sorter.all() {
+			if err == nil {
+				err = w.write(ctx, row)
+			}
+			if err != nil {
+				return err
+			}
 		}
+		w.sorter.close()
 	}
-	if w.open != nil {
-		if err := w.roll(ctx); err != nil {
-			return err
-		}
+	if err := w.pack(ctx); err != nil {
+		return err
 	}
-	c.Schema, c.Rows, c.Shards = arrowio.SchemaOf[R](), w.rows, w.shards
-	for _, s := range w.shards {
+	shards, err := w.packer.wait(ctx)
+	if err != nil {
+		return err
+	}
+	c.Schema, c.Rows, c.Shards = arrowio.SchemaOf[R](), w.rows, shards
+	for _, s := range shards {
 		c.Bytes += s.Bytes
 	}
 	return w.finishBlobs(ctx, c)
@@ -203,18 +186,17 @@ func (w *Writer[R]) finish(ctx context.Context, c *Content) error {
 
 // finishBlobs stores the list of blobs, once all of them are known to be there.
 func (w *Writer[R]) finishBlobs(ctx context.Context, c *Content) error {
-	shas := slices.Sorted(maps.Keys(w.blobs))
-	if len(shas) == 0 {
+	if len(w.blobs) == 0 {
 		return nil
 	}
+	shas := slices.SortedFunc(maps.Keys(w.blobs), func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
+	list := make([]byte, 0, 65*len(shas))
 	for _, sha := range shas {
+		list = append(hex.AppendEncode(list, sha[:]), '\n')
 		g.Go(func() error {
-			if !digestPattern.MatchString(sha) {
-				return fmt.Errorf("write dataset %s: %q in a row is no blob", w.name, sha)
-			}
-			if _, err := w.store.Stat(gctx, blobKey(sha)); err != nil {
+			if _, err := w.store.Stat(gctx, blobKey(hex.EncodeToString(sha[:]))); err != nil {
 				return fmt.Errorf("write dataset %s: blob of a row: %w", w.name, err)
 			}
 			return nil
@@ -223,7 +205,6 @@ func (w *Writer[R]) finishBlobs(ctx context.Context, c *Content) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	list := []byte(strings.Join(shas, "\n") + "\n")
 	c.Blobs = BlobList{Count: int64(len(shas)), SHA256: seal.Bytes(list), Bytes: int64(len(list))}
-	return w.create(ctx, blobListKey(w.name, c.Blobs.SHA256), objstore.Bytes(list))
+	return create(ctx, w.store, w.name, blobListKey(w.name, c.Blobs.SHA256), objstore.Bytes(list))
 }

@@ -26,7 +26,7 @@ import (
 )
 
 // openStore opens every store of the program; tests count and break its writes.
-var openStore datasets.Opener = datasets.Local
+var openStore datasets.Opener = datasets.Stores
 
 // app is the whole command line: a subcommand a stage, and what goes around them.
 func app(stdout, stderr io.Writer) (*cli.App, error) {

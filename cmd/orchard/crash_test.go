@@ -31,7 +31,7 @@ type killer struct{ objstore.Store }
 func init() {
 	if os.Getenv("KILL_COUNT") != "" {
 		openStore = func(ctx context.Context, root string) (objstore.Store, error) {
-			s, err := datasets.Local(ctx, root)
+			s, err := datasets.Stores(ctx, root)
 			return killer{s}, err
 		}
 	}
@@ -109,7 +109,7 @@ func (p pipelineRun) rows() string {
 	p.t.Helper()
 	var b strings.Builder
 	for _, name := range []string{"tasks", "rollouts", "sft", "report"} {
-		v, err := datasets.Open(p.t.Context(), datasets.Local, filepath.Join(p.dir, "data", name))
+		v, err := datasets.Open(p.t.Context(), datasets.Stores, filepath.Join(p.dir, "data", name))
 		if err != nil {
 			p.t.Fatal(err)
 		}

@@ -8,7 +8,8 @@
 // carries the whole schema, with no rows as well. There are no dictionaries: Arrow 17
 // cannot write a second batch with other values.
 //
-// The same rows give the same bytes. What is read is checked before: Arrow 17 answers a
-// flipped byte with garbage or a panic, so the caller compares a file's sha256 first,
-// and a panic of the library becomes an error all the same.
+// The same rows give the same bytes. A File is decoded batch by batch, and of a batch the
+// columns that a Query wants. What is read is checked before: Arrow 17 answers a flipped
+// byte with garbage or a panic, so the caller compares a file's sha256 first, and a panic
+// of the library becomes an error all the same.
 package arrowio

@@ -16,6 +16,7 @@ func rows[R record.Row](t *rapid.T) []R {
 	out := make([]R, rapid.IntRange(0, 12).Draw(t, "rows"))
 	for i := range out {
 		fill(t, reflect.ValueOf(&out[i]).Elem(), fmt.Sprintf("row%d", i))
+		reflect.ValueOf(&out[i]).Elem().Field(0).SetString(fmt.Sprintf("%04d", i))
 	}
 	return out
 }

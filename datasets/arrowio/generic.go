@@ -81,6 +81,10 @@ func value(a arrow.Array, i int) (any, error) {
 		return string([]byte(a.Value(i))), nil
 	case *array.LargeString:
 		return string([]byte(a.Value(i))), nil
+	case *array.StringView:
+		return string([]byte(a.Value(i))), nil
+	case *array.BinaryView:
+		return bytes.Clone(a.Value(i)), nil
 	case *array.Binary:
 		return bytes.Clone(a.Value(i)), nil
 	case *array.LargeBinary:

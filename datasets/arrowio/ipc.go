@@ -1,10 +1,8 @@
 package arrowio
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"iter"
 	"reflect"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -22,85 +20,139 @@ const (
 	batchRows  = 4096
 )
 
+// smallBytes is a batch of a sorted run: some hundred of them fit into memory at once.
+const smallBytes = 256 << 10
+
 // maxRow bounds a row, so that no batch and no buffer in a file is ever much larger
 // than both bounds together.
 const maxRow = 256 << 20
 
-// Writer writes rows to one Arrow IPC file. Not safe for concurrent use. After an
+// Batcher gathers rows into batches. Not safe for concurrent use. After an error it
+// stays broken.
+type Batcher[R record.Row] struct {
+	codec   *codec
+	rows    *array.StructBuilder
+	most    int64 // weight at which a batch ends
+	weight  int64 // of the rows in it
+	pending int
+	first   string
+	last    string
+	err     error
+}
+
+// Batch is some rows, as they are stored. First and Last are their ids' bounds.
+type Batch struct {
+	Rows        int64
+	First, Last string
+	record      arrow.Record
+}
+
+// NewBatcher makes batches as shards have them.
+func NewBatcher[R record.Row]() *Batcher[R] { return batcher[R](batchBytes) }
+
+// NewSmallBatcher makes batches of a size of which many fit into memory.
+func NewSmallBatcher[R record.Row]() *Batcher[R] { return batcher[R](smallBytes) }
+
+func batcher[R record.Row](most int64) *Batcher[R] {
+	c := codecOf[R]()
+	return &Batcher[R]{codec: c, most: most, rows: array.NewStructBuilder(memory.DefaultAllocator, c.row.arrow.(*arrow.StructType))}
+}
+
+// Add adds a row; full says that the batch is to be taken now. An error names the
+// column, not the row: the caller knows its id.
+func (b *Batcher[R]) Add(row R) (full bool, err error) {
+	if b.err != nil {
+		return false, b.err
+	}
+	before := b.weight
+	b.err = b.codec.row.append(b.rows, reflect.ValueOf(row), &b.weight)
+	if size := b.weight - before; b.err == nil && size > maxRow {
+		b.err = fmt.Errorf("row of %d bytes; the most is %d", size, maxRow)
+	}
+	if b.err != nil {
+		return false, b.err
+	}
+	if b.last = row.Key(); b.pending == 0 {
+		b.first = b.last
+	}
+	b.pending++
+	return b.pending >= batchRows || b.weight >= b.most, nil
+}
+
+// Take is the rows added since the last, or nil when there are none.
+func (b *Batcher[R]) Take() *Batch {
+	if b.pending == 0 {
+		return nil
+	}
+	s := b.rows.NewStructArray()
+	defer s.Release()
+	out := &Batch{Rows: int64(b.pending), First: b.first, Last: b.last, record: array.RecordFromStructArray(s, b.codec.arrowSchema())}
+	b.weight, b.pending = 0, 0
+	return out
+}
+
+// Writer writes batches to one Arrow IPC file. Not safe for concurrent use. After an
 // error it stays broken.
 type Writer[R record.Row] struct {
-	codec   *codec
-	out     *counter
-	file    *ipc.FileWriter
-	batch   *array.StructBuilder
-	weight  int64 // of the rows in batch
-	rows    int64
-	pending int
-	err     error
+	out   *counter
+	file  *ipc.FileWriter
+	stats *tracker
+	rows  int64
+	err   error
 }
 
 // NewWriter starts a file on w, which gets it piece by piece and in order.
 func NewWriter[R record.Row](w io.Writer) (*Writer[R], error) {
-	c := codecOf[R]()
+	return newWriter[R](w, track(codecOf[R]().schema), ipc.WithZstd(), ipc.WithCompressConcurrency(0))
+}
+
+// NewPlainWriter is NewWriter for a file that is soon read again: it is not compressed
+// and has no statistics.
+func NewPlainWriter[R record.Row](w io.Writer) (*Writer[R], error) {
+	return newWriter[R](w, &tracker{})
+}
+
+func newWriter[R record.Row](w io.Writer, stats *tracker, opts ...ipc.Option) (*Writer[R], error) {
 	out := &counter{w: w}
-	f, err := ipc.NewFileWriter(out, ipc.WithSchema(c.arrowSchema()), ipc.WithZstd(), ipc.WithCompressConcurrency(0))
+	f, err := ipc.NewFileWriter(out, append(opts, ipc.WithSchema(codecOf[R]().arrowSchema()))...)
 	if err != nil {
 		return nil, fmt.Errorf("start arrow file: %w", err)
 	}
-	b := array.NewStructBuilder(memory.DefaultAllocator, c.row.arrow.(*arrow.StructType))
-	return &Writer[R]{codec: c, out: out, file: f, batch: b}, nil
+	return &Writer[R]{out: out, file: f, stats: stats}, nil
 }
 
-// Write adds a row. An error names the column, not the row: the caller knows its id.
-func (w *Writer[R]) Write(row R) error {
+// Write adds a batch and gives it up.
+func (w *Writer[R]) Write(b *Batch) error {
 	if w.err != nil {
 		return w.err
 	}
-	before := w.weight
-	w.err = w.codec.row.append(w.batch, reflect.ValueOf(row), &w.weight)
-	if size := w.weight - before; w.err == nil && size > maxRow {
-		w.err = fmt.Errorf("row of %d bytes; the most is %d", size, maxRow)
-	}
-	if w.err != nil {
-		return w.err
-	}
-	w.rows++
-	if w.pending++; w.pending >= batchRows || w.weight >= batchBytes {
-		w.err = w.flush()
+	defer b.record.Release()
+	w.rows += b.Rows
+	rows := array.RecordToStructArray(b.record)
+	w.stats.add(rows)
+	rows.Release()
+	if w.err = w.file.Write(b.record); w.err != nil {
+		w.err = fmt.Errorf("write arrow batch: %w", w.err)
 	}
 	return w.err
 }
 
-func (w *Writer[R]) flush() error {
-	s := w.batch.NewStructArray()
-	defer s.Release()
-	rec := array.RecordFromStructArray(s, w.codec.arrowSchema())
-	defer rec.Release()
-	w.weight, w.pending = 0, 0
-	if err := w.file.Write(rec); err != nil {
-		return fmt.Errorf("write arrow batch: %w", err)
-	}
-	return nil
-}
-
-// Rows is how many rows were written; Size how many bytes the file has so far, without
-// the rows of the batch that is still open.
+// Rows is how many rows were written; Size how many bytes the file has so far.
 func (w *Writer[R]) Rows() int64 { return w.rows }
 func (w *Writer[R]) Size() int64 { return w.out.n }
 
+// Stats is the statistics of what was written, by column.
+func (w *Writer[R]) Stats() map[string]Stat { return w.stats.stats() }
+
 // Close ends the file; it does not close the underlying writer.
 func (w *Writer[R]) Close() error {
-	defer w.batch.Release()
-	if w.err == nil && w.pending > 0 {
-		w.err = w.flush()
-	}
 	if w.err != nil {
 		return w.err
 	}
 	if w.err = w.file.Close(); w.err != nil {
-		return fmt.Errorf("end arrow file: %w", w.err)
+		w.err = fmt.Errorf("end arrow file: %w", w.err)
 	}
-	return nil
+	return w.err
 }
 
 // counter is the io.WriteSeeker that Arrow 17 asks for; Arrow only asks where it is.
@@ -120,104 +172,6 @@ func (c *counter) Seek(off int64, whence int) (int64, error) {
 		return 0, fmt.Errorf("this file is written in one go")
 	}
 	return c.n, nil
-}
-
-// Read yields the rows of an IPC file that the caller has verified. With columns only
-// those fields are set (dotted paths select parts of a struct or of a list's structs);
-// the others are zero. One batch is in memory at a time.
-func Read[R record.Row](file []byte, columns ...string) iter.Seq2[R, error] {
-	return func(yield func(R, error) bool) {
-		c := codecOf[R]()
-		var zero R
-		if err := c.schema.Check(columns); err != nil {
-			yield(zero, err)
-			return
-		}
-		var read readFunc
-		for batch, err := range batches(file) {
-			if err == nil && read == nil {
-				read, err = c.row.bindStruct(batch.DataType().(*arrow.StructType).Fields(), "", columns)
-			}
-			if err != nil {
-				yield(zero, err)
-				return
-			}
-			for i := range batch.Len() {
-				var row R
-				if err := guard(func() error { read(batch, i, reflect.ValueOf(&row).Elem()); return nil }); err != nil {
-					yield(zero, err)
-					return
-				}
-				if !yield(row, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// ReadObjects yields the rows of an IPC file that the caller has verified, whatever
-// their type.
-func ReadObjects(file []byte) iter.Seq2[Object, error] {
-	return func(yield func(Object, error) bool) {
-		for batch, err := range batches(file) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for i := range batch.Len() {
-				var row Object
-				err := guard(func() (err error) {
-					row, err = object(batch, i)
-					return err
-				})
-				if !yield(row, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-// batches yields each batch of an IPC file as an array of structs, valid until the next.
-func batches(file []byte) iter.Seq2[*array.Struct, error] {
-	return func(yield func(*array.Struct, error) bool) {
-		var r *ipc.FileReader
-		var n int
-		err := guard(func() (err error) {
-			r, err = ipc.NewFileReader(bytes.NewReader(file), ipc.WithAllocator(bounded{memory.DefaultAllocator}))
-			if err == nil {
-				n = r.NumRecords()
-			}
-			return err
-		})
-		if err != nil {
-			yield(nil, fmt.Errorf("arrow file: %w", err))
-			return
-		}
-		defer r.Close()
-		for i := range n {
-			var batch *array.Struct
-			err := guard(func() error {
-				rec, err := r.RecordAt(i)
-				if err != nil {
-					return err
-				}
-				defer rec.Release()
-				batch = array.RecordToStructArray(rec)
-				return nil
-			})
-			if err != nil {
-				yield(nil, fmt.Errorf("arrow file: batch %d: %w", i, err))
-				return
-			}
-			more := yield(batch, nil)
-			batch.Release()
-			if !more {
-				return
-			}
-		}
-	}
 }
 
 // bounded refuses what only a damaged length can ask for; Go could not recover from

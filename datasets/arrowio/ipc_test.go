@@ -22,18 +22,38 @@ func encode[R record.Row](t tester, rows []R) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range rows {
-		if err := w.Write(r); err != nil {
+	b := NewBatcher[R]()
+	for i, r := range rows {
+		full, err := b.Add(r)
+		if err == nil && (full || i == len(rows)-1) {
+			err = w.Write(b.Take())
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.Size(); got != int64(buf.Len()) {
-		t.Errorf("Size = %d, wrote %d", got, buf.Len())
+	if got := w.Size(); got != int64(buf.Len()) || w.Rows() != int64(len(rows)) {
+		t.Errorf("Size = %d, Rows = %d, wrote %d, %d", got, w.Rows(), buf.Len(), len(rows))
 	}
 	return buf.Bytes()
+}
+
+func open(file []byte) (*File, error) { return Open(bytes.NewReader(file), int64(len(file))) }
+
+// read is the rows of a file that pass.
+func read[R record.Row](file []byte, q Query) ([]R, error) {
+	f, err := open(file)
+	if err != nil {
+		return nil, err
+	}
+	d, err := Decode[R](f, q)
+	if err != nil {
+		return nil, err
+	}
+	return collect(d.All())
 }
 
 func collect[T any](seq iter.Seq2[T, error]) (out []T, err error) {
@@ -49,15 +69,19 @@ func collect[T any](seq iter.Seq2[T, error]) (out []T, err error) {
 func roundTrip[R record.Row](t tester, want []R) {
 	t.Helper()
 	file := encode(t, want)
-	got, err := collect(Read[R](file))
+	got, err := read[R](file, Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		t.Fatalf("rows changed (-want +got):\n%s", d)
 	}
-	if n, err := Check(file, SchemaOf[R]()); err != nil || n != int64(len(want)) {
-		t.Fatalf("Check = %d, %v", n, err)
+	f, err := open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := Check(f, SchemaOf[R]()); err != nil || c.Rows != int64(len(want)) {
+		t.Fatalf("Check = %+v, %v", c, err)
 	}
 }
 
@@ -91,7 +115,7 @@ func TestNilListsAreEmptyAndBatchesEnd(t *testing.T) {
 		in = append(in, everything{ID: fmt.Sprintf("%06d", i)})
 	}
 	in[1].Strings = []string{strings.Repeat("é", batchBytes)} // one row that is more than a batch
-	got, err := collect(Read[everything](encode(t, in)))
+	got, err := read[everything](encode(t, in), Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +135,7 @@ func TestColumns(t *testing.T) {
 	n := int64(4)
 	row := everything{ID: "a", U8: 7, Inner: inner{Ref: "r", IDs: []int32{1}, Log: []float32{}, Deep: []deep{}},
 		Inners: []inner{{Ref: "x", IDs: []int32{2}, Deep: []deep{{N: &n, S: []string{"s"}}}}}}
-	got, err := collect(Read[everything](encode(t, []everything{row}), "id", "inner.ref", "inners.deep.n"))
+	got, err := read[everything](encode(t, []everything{row}), Query{Columns: []string{"id", "inner.ref", "inners.deep.n"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +143,7 @@ func TestColumns(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("projection (-want +got):\n%s", d)
 	}
-	_, err = collect(Read[everything](encode(t, []everything{row}), "inner.reff"))
+	_, err = read[everything](encode(t, []everything{row}), Query{Columns: []string{"inner.reff"}})
 	if err == nil || !strings.Contains(err.Error(), `no column "inner.reff"; there is ref, ids, log, deep`) {
 		t.Errorf("unknown column: %v", err)
 	}
@@ -135,17 +159,14 @@ func TestInvalidUTF8NamesTheColumn(t *testing.T) {
 		{"strings.[1]", everything{Strings: []string{"", "\xc3"}}},
 		{"inners.[0].deep.[1].s.[0]", everything{Inners: []inner{{Deep: []deep{{}, {S: []string{"\xff"}}}}}}},
 	} {
-		w, err := NewWriter[everything](&bytes.Buffer{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = w.Write(c.row)
+		b := NewBatcher[everything]()
+		_, err := b.Add(c.row)
 		want := strings.ReplaceAll(c.column, ".[", "[")
 		if err == nil || !strings.Contains(err.Error(), "column "+want+": not valid UTF-8") {
 			t.Errorf("%s: %v", want, err)
 		}
-		if w.Close() == nil {
-			t.Errorf("%s: Close forgot the error", want)
+		if _, err := b.Add(everything{}); err == nil {
+			t.Errorf("%s: the next row forgot the error", want)
 		}
 	}
 }
@@ -164,10 +185,10 @@ func TestDamagedDataDoesNotPanic(t *testing.T) {
 	for i := body; i < len(file)*2/3; i += 1 + len(file)/200 {
 		broken := bytes.Clone(file)
 		broken[i] ^= 0xff
-		collect(Read[everything](broken))
+		read[everything](broken, Query{})
 	}
 	for i := 0; i < len(file); i += 1 + len(file)/100 {
-		if _, err := collect(Read[everything](file[:i])); err == nil {
+		if _, err := read[everything](file[:i], Query{}); err == nil {
 			t.Errorf("cut at %d of %d: no error", i, len(file))
 		}
 	}
@@ -187,11 +208,25 @@ func TestWriteErrorIsSticky(t *testing.T) {
 	for _, room := range []int{0, 10, 2000} {
 		w, err := NewWriter[everything](&failing{room})
 		if err == nil {
-			w.Write(everything{ID: "a"})
+			b := NewBatcher[everything]()
+			b.Add(everything{ID: "a"})
+			w.Write(b.Take())
 			err = w.Close()
 		}
 		if err == nil || !strings.Contains(err.Error(), "disk full") {
 			t.Errorf("room for %d bytes: %v", room, err)
 		}
 	}
+}
+
+func readObjects(file []byte, q Query) ([]Object, error) {
+	f, err := open(file)
+	if err != nil {
+		return nil, err
+	}
+	d, err := DecodeObjects(f, q)
+	if err != nil {
+		return nil, err
+	}
+	return collect(d.All())
 }

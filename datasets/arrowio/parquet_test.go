@@ -49,10 +49,11 @@ func readParquet(t tester, file []byte) []map[string]any {
 func asJSON[R record.Row](t tester, rows []R) []map[string]any {
 	t.Helper()
 	var out []map[string]any
-	for o, err := range ReadObjects(encode(t, rows)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	objects, err := readObjects(encode(t, rows), Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
 		out = append(out, plain(o).(map[string]any))
 	}
 	return out

@@ -36,6 +36,7 @@ func WriteParquet[R record.Row](w io.Writer, rows iter.Seq2[R, error]) error {
 			parquet.WithDataPageVersion(parquet.DataPageV1),
 			parquet.WithMaxRowGroupLength(groupRows),
 			parquet.WithCreatedBy("orchard"),
+			parquet.WithRootRepetition(parquet.Repetitions.Required), // repeated, as Arrow 17 has it, misleads readers
 		),
 		pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
 	if err != nil {
@@ -113,7 +114,9 @@ func small(t arrow.DataType) arrow.DataType {
 		return arrow.BinaryTypes.Binary
 	case *arrow.ListType:
 		f := t.ElemField()
-		return arrow.ListOfField(arrow.Field{Name: "element", Type: small(f.Type), Nullable: f.Nullable})
+		// Arrow 17 makes every element optional in Parquet; a stored schema that says
+		// otherwise makes polars read other values.
+		return arrow.ListOfField(arrow.Field{Name: "element", Type: small(f.Type), Nullable: true})
 	case *arrow.StructType:
 		var fields []arrow.Field
 		for _, f := range t.Fields() {

@@ -37,7 +37,7 @@ type Rollout struct {
 // Open finds the rollout whose id is or begins with id in a dataset of rollouts, and its
 // task in the one that this was made from.
 func Open(ctx context.Context, data, id string) (*Rollout, error) {
-	v, err := datasets.Open(ctx, datasets.Local, data)
+	v, err := datasets.Open(ctx, datasets.Stores, data)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func Open(ctx context.Context, data, id string) (*Rollout, error) {
 
 func (r *Rollout) findTask(ctx context.Context) error {
 	var trouble []error
-	for _, a := range datasets.Lineage(ctx, datasets.Local, r.rollouts) {
+	for _, a := range datasets.Lineage(ctx, datasets.Stores, r.rollouts) {
 		if a.Version == nil || a.Version.Manifest().Schema.Name != "task" {
 			trouble = append(trouble, a.Err)
 			continue

@@ -136,7 +136,7 @@ func TestBlobsTravel(t *testing.T) {
 	if len(r.Inputs) != 1 || r.Inputs[0] != made.URI {
 		t.Errorf("inputs %v", r.Inputs)
 	}
-	v, err := datasets.Open(t.Context(), datasets.Local, r.URI)
+	v, err := datasets.Open(t.Context(), datasets.Stores, r.URI)
 	if err != nil {
 		t.Fatal(err)
 	}

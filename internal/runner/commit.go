@@ -14,6 +14,9 @@ import (
 	"orchard/internal/objstore"
 )
 
+// maxWindow bounds how many units' rows are in memory when they are made a version.
+const maxWindow = 128
+
 // commit reads the ends of all units and makes the version. A unit without an end was
 // either tried in vain, and then counts as infra_error, or nobody did it yet, and then
 // nothing is committed.
@@ -31,8 +34,8 @@ func commit[Out record.Row](ctx context.Context, j *job, src Source[Out], l ledg
 	var infra, missing int64
 	var first string
 	// Units are read a window at a time: in parallel, as a store answers slowly, and
-	// then added in order.
-	window := 8 * j.cfg.Workers
+	// then added in order. What is in memory is a window and the writer's batches.
+	window := min(8*j.cfg.Workers, maxWindow)
 	for len(units) > 0 {
 		n := min(window, len(units))
 		ends, err := loadAll(ctx, j.cfg.Workers, l, units[:n])
@@ -43,9 +46,6 @@ func commit[Out record.Row](ctx context.Context, j *job, src Source[Out], l ledg
 			switch {
 			case e.found:
 				if e.end.dropped == "" {
-					if err := l.out.bring(ctx, e.end.row); err != nil {
-						return err
-					}
 					if err := w.Write(ctx, e.end.row); err != nil {
 						return err
 					}
@@ -89,8 +89,11 @@ func loadAll[Out record.Row](ctx context.Context, workers int, l ledger[Out], un
 			e := &ends[i]
 			e.end, err = l.load(ctx, u)
 			e.found = err == nil
-			if errors.Is(err, objstore.ErrNotFound) {
+			switch {
+			case errors.Is(err, objstore.ErrNotFound):
 				e.tried, err = l.tried(ctx, u)
+			case err == nil && e.end.dropped == "":
+				err = l.out.bring(ctx, e.end.row)
 			}
 			return err
 		})

@@ -58,10 +58,13 @@ func TestMain(m *testing.M) {
 
 // child runs a stage in dir and notes each call of Do in the file calls.
 func child(ctx context.Context, kind, dir string, wrap func(objstore.Store) objstore.Store) (Result, error) {
+	if units, ok := strings.CutPrefix(kind, "compact "); ok {
+		return compact(ctx, units, dir)
+	}
 	w := newWorld(dir, 4)
 	w.cfg.Workers = 2
 	w.deps.Open = func(ctx context.Context, root string) (objstore.Store, error) {
-		s, err := datasets.Local(ctx, root)
+		s, err := datasets.Stores(ctx, root)
 		return wrap(s), err
 	}
 	if kind == "batch" {

@@ -90,7 +90,7 @@ func (d Deps) withDefaults() Deps {
 		d.Getenv = os.Getenv
 	}
 	if d.Open == nil {
-		d.Open = datasets.Local
+		d.Open = datasets.Stores
 	}
 	d.Grace = cmp.Or(d.Grace, 10*time.Second)
 	d.Backoff = cmp.Or(d.Backoff, time.Second)

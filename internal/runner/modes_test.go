@@ -119,7 +119,7 @@ func TestLongRow(t *testing.T) {
 		return r, nil
 	}
 	r := w.must(t)
-	v, err := datasets.Open(t.Context(), datasets.Local, r.URI)
+	v, err := datasets.Open(t.Context(), datasets.Stores, r.URI)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestDamagedUnit(t *testing.T) {
 	w := newWorld(t.TempDir(), 1)
 	w.cfg.Shard = Shard{1, 1}
 	r := w.must(t)
-	store, err := datasets.Local(t.Context(), "file://"+strings.TrimSuffix(w.cfg.Out, "/rollouts"))
+	store, err := datasets.Stores(t.Context(), "file://"+strings.TrimSuffix(w.cfg.Out, "/rollouts"))
 	if err != nil {
 		t.Fatal(err)
 	}

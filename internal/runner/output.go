@@ -105,7 +105,9 @@ func (o *output[Out]) commit(ctx context.Context, w *datasets.Writer[Out], src S
 		if err != nil {
 			return err
 		}
-		o.job.log.Info().Str("digest", digest).Msg("another run of the same key committed first; its version is the result")
+		o.job.log.Warn().Str("digest", digest).Str("left", w.Written()).
+			Msg("another run of the same key committed other content first; its version is the result, and that of this run is left")
+		o.job.update(func(r *Result) { r.Left = w.Written() })
 		return o.describe(ctx, src, v, StatusDone)
 	}
 	o.job.update(func(r *Result) {

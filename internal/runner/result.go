@@ -29,6 +29,9 @@ type Result struct {
 	Key    string `json:"key"`
 	URI    string `json:"uri,omitempty"` // of the version, with its digest; "" when none was committed
 	Digest string `json:"digest,omitempty"`
+	// Left is the digest of what this run made, when another run of the same key had
+	// committed other content before: the first stands and is the result.
+	Left string `json:"left,omitempty"`
 
 	Inputs   []string         `json:"inputs"`  // URIs, with the digest
 	RowsIn   int64            `json:"rows_in"` // for Rollouts the number of units

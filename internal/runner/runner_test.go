@@ -106,7 +106,7 @@ func TestRolloutsAndAgain(t *testing.T) {
 	if len(w.calls()) != 20 {
 		t.Error("not every unit was done once")
 	}
-	v, err := datasets.Open(t.Context(), datasets.Local, r.URI)
+	v, err := datasets.Open(t.Context(), datasets.Stores, r.URI)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestRetryAndEvidence(t *testing.T) {
 	if r.Units.Retried != 2 || r.Units.Done != 5 || r.RowsOut != 5 {
 		t.Errorf("%+v", r.Units)
 	}
-	store, err := datasets.Local(t.Context(), "file://"+strings.TrimSuffix(w.cfg.Out, "/rollouts"))
+	store, err := datasets.Stores(t.Context(), "file://"+strings.TrimSuffix(w.cfg.Out, "/rollouts"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type Deps struct {
 	Stdout, Stderr io.Writer           // nil: the process's own
 	Now            func() time.Time    // nil: time.Now
 	Getenv         func(string) string // nil: os.Getenv
-	Open           datasets.Opener     // nil: datasets.Local
+	Open           datasets.Opener     // nil: datasets.Stores
 	Grace          time.Duration       // for running units after a stop; 0: 10 s
 	Backoff        time.Duration       // before the first retry of a unit, growing from there; 0: 1 s
 }

@@ -103,18 +103,18 @@ func (s fullStore) Create(ctx context.Context, key string, body objstore.Body) (
 
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
-	for room := range 11 {
+	for room := range 12 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t.TempDir(), 8)
 			var left atomic.Int64
 			left.Store(int64(room))
 			w.deps.Open = func(ctx context.Context, root string) (objstore.Store, error) {
-				s, err := datasets.Local(ctx, root)
+				s, err := datasets.Stores(ctx, root)
 				return fullStore{s, &left}, err
 			}
 			r, err := w.run(t.Context())
-			if room >= 10 { // 8 units, a shard, a manifest
+			if room >= 11 { // 8 units, a shard, a card, a manifest
 				if err != nil {
 					t.Errorf("with room for all: %v", err)
 				}

@@ -57,6 +57,9 @@ func (r Result) Summary() string {
 	if r.URI != "" {
 		fmt.Fprintf(&b, " -> %s", r.URI)
 	}
+	if r.Left != "" {
+		fmt.Fprintf(&b, " (another run committed it first; this run made %.12s, which is left)", r.Left)
+	}
 	return b.String()
 }
 

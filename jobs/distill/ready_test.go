@@ -81,7 +81,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 			cfg := Defaults()
 			cfg.In, cfg.Out = []string{in}, filepath.Join(t.TempDir(), "out")
 			cfg.LLM.URL, cfg.LLM.Model, cfg.SandboxURL = url(c.model), "m", url(c.sandbox)
-			_, err := Run(t.Context(), cfg, runner.Deps{Open: datasets.Local, Now: time.Now})
+			_, err := Run(t.Context(), cfg, runner.Deps{Open: datasets.Stores, Now: time.Now})
 			if exit.Code(err) != c.code || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("exit %d: %v; want %d and %q", exit.Code(err), err, c.code, c.says)
 			}
@@ -94,7 +94,7 @@ func TestTheSameTaskTwice(t *testing.T) {
 	in := tasks(t)
 	cfg := Defaults()
 	cfg.In, cfg.Out, cfg.DryRun = []string{in, in}, filepath.Join(t.TempDir(), "out"), true
-	_, err := Run(context.Background(), cfg, runner.Deps{Open: datasets.Local, Now: time.Now})
+	_, err := Run(context.Background(), cfg, runner.Deps{Open: datasets.Stores, Now: time.Now})
 	if exit.Code(err) != exit.Input || !strings.Contains(err.Error(), "task t: is in") {
 		t.Errorf("exit %d: %v", exit.Code(err), err)
 	}

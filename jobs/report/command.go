@@ -51,7 +51,7 @@ func opener(d runner.Deps) datasets.Opener {
 	if d.Open != nil {
 		return d.Open
 	}
-	return datasets.Local
+	return datasets.Stores
 }
 
 // files is where the files of a report version lie.

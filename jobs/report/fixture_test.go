@@ -97,7 +97,7 @@ func write(ctx context.Context, kind string, n int, path string) error {
 	if err != nil {
 		return err
 	}
-	store, err := datasets.Local(ctx, loc.Root)
+	store, err := datasets.Stores(ctx, loc.Root)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func rollout(id string, o record.Outcome, tokens int64) record.Rollout {
 func given(t *testing.T, rows ...record.Rollout) Config {
 	t.Helper()
 	root := t.TempDir()
-	store, err := datasets.Local(t.Context(), "file://"+root)
+	store, err := datasets.Stores(t.Context(), "file://"+root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestFilesForTrainers(t *testing.T) {
 	if err != nil || len(res.Files) != 2 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	v, err := datasets.Open(t.Context(), datasets.Local, res.URI)
+	v, err := datasets.Open(t.Context(), datasets.Stores, res.URI)
 	if err != nil {
 		t.Fatal(err)
 	}
