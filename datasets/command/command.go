@@ -1,5 +1,7 @@
-// Package command is `orchard dataset`: looking at datasets and checking them. It
-// writes what was asked for to the program's standard output and never changes a store.
+// Package command is `orchard dataset`: looking at datasets, checking and comparing them,
+// and moving them between stores. What was asked for goes to the program's standard
+// output, progress to standard error. Only pull, push and cp write, and they only add;
+// only `gc --delete` deletes.
 package command
 
 import (
@@ -20,11 +22,12 @@ Without a version it is the newest. The beginning of a version is enough (8 digi
 Flags come before the dataset.`
 
 // Dataset is the command with its subcommands.
-func Dataset() *cli.Command {
-	open := datasets.Opener(datasets.Local)
+func Dataset() *cli.Command { return dataset(datasets.Stores) }
+
+func dataset(open datasets.Opener) *cli.Command {
 	return &cli.Command{
 		Name:        "dataset",
-		Usage:       "look at datasets and check them",
+		Usage:       "look at datasets, check, compare, copy and collect them",
 		Description: about + "\n\n" + exit.Help,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
@@ -33,44 +36,75 @@ func Dataset() *cli.Command {
 			return cli.ShowSubcommandHelp(c)
 		},
 		Subcommands: []*cli.Command{
-			sub("ls", "[ROOT | DATASET]", "list the datasets of a folder, or the versions of one dataset", open, ls,
-				&cli.BoolFlag{Name: "json", Usage: "one JSON object a line"}),
-			sub("show", "DATASET", "what a version is and what it was made from", open, show,
-				&cli.BoolFlag{Name: "json", Usage: "the manifest as it is stored"}),
-			sub("head", "DATASET", "the first rows", open, head,
-				&cli.IntFlag{Name: "n", Value: 3, Usage: "how many `ROWS`"},
-				&cli.StringFlag{Name: "columns", Usage: "only these, comma-separated; a dot goes into structs and lists, as in `verdict.outcome,trajectory.messages.role`"},
-				&cli.BoolFlag{Name: "json", Usage: "one JSON object a line, nothing shortened"}),
-			sub("verify", "DATASET | ROOT ...", "read everything and compare it with its hashes", open, verify,
-				&cli.BoolFlag{Name: "all", Usage: "every version, not only the newest"},
-				&cli.BoolFlag{Name: "parents", Usage: "also what the versions were made from"}),
+			sub{name: "ls", args: "[ROOT | DATASET]", most: 1, usage: "list the datasets of a root, or the versions of one dataset", do: ls,
+				flags: []cli.Flag{jsonFlag("one JSON object a line")}}.command(open),
+			sub{name: "show", args: "DATASET", least: 1, most: 1, usage: "what a version is and what it was made from", do: show,
+				flags: []cli.Flag{jsonFlag("the manifest as it is stored")}}.command(open),
+			sub{name: "head", args: "DATASET", least: 1, most: 1, usage: "the first rows", do: head, about: aboutHead,
+				flags: []cli.Flag{
+					&cli.IntFlag{Name: "n", Value: 3, Usage: "how many `ROWS`"},
+					columnsFlag(), whereFlag(), jsonFlag("one JSON object a line, nothing shortened")}}.command(open),
+			sub{name: "stats", args: "DATASET", least: 1, most: 1, usage: "histograms of turns, tokens and outcomes by source", do: statistics, about: aboutStats,
+				flags: []cli.Flag{jsonFlag("one JSON object")}}.command(open),
+			sub{name: "diff", args: "A B", least: 2, most: 2, usage: "what two versions differ in: schema, counts, rows by id", do: diff, about: aboutDiff,
+				flags: diffFlags()}.command(open),
+			sub{name: "lineage", args: "DATASET", least: 1, most: 1, usage: "what a version was made from, back to the imported files", do: lineage, about: aboutLineage,
+				flags: []cli.Flag{jsonFlag("one JSON object"), &cli.StringFlag{Name: "svg", Usage: "draw a picture into `FILE`"}}}.command(open),
+			sub{name: "verify", args: "DATASET | ROOT ...", least: 1, most: many, usage: "read everything and compare it with its hashes", do: verify,
+				flags: []cli.Flag{
+					&cli.BoolFlag{Name: "all", Usage: "every version, not only the newest"},
+					&cli.BoolFlag{Name: "parents", Usage: "also what the versions were made from"}}}.command(open),
+			sub{name: "pull", args: "DATASET", least: 1, most: 1, usage: "copy a version to this machine, as it is or as Parquet, JSON lines or Arrow", do: pull, about: aboutPull,
+				flags: pullFlags()}.command(open),
+			sub{name: "push", args: "DATASET DESTINATION", least: 2, most: 2, usage: "verify a version and copy it to a store", do: push, about: aboutPush,
+				flags: copyFlags()}.command(open),
+			sub{name: "cp", args: "DATASET DESTINATION", least: 2, most: 2, usage: "copy a version from one store to another", do: cp, about: aboutCp,
+				flags: copyFlags()}.command(open),
+			sub{name: "gc", args: "ROOT", least: 1, most: 1, usage: "find garbage in a root, and delete it when told to", do: gc, about: aboutGC,
+				flags: gcFlags()}.command(open),
 		},
 	}
 }
 
+// many is no limit on arguments.
+const many = 1 << 30
+
 // action is a subcommand; args are the arguments after the flags.
 type action func(c *cli.Context, open datasets.Opener, args []string) error
 
-func sub(name, args, usage string, open datasets.Opener, do action, flags ...cli.Flag) *cli.Command {
+// sub is a subcommand.
+type sub struct {
+	name, args, usage string
+	about             string // what its help says besides; "" is nothing
+	least, most       int    // arguments
+	do                action
+	flags             []cli.Flag
+}
+
+func (s sub) command(open datasets.Opener) *cli.Command {
+	description := about
+	if s.about != "" {
+		description += "\n\n" + s.about
+	}
 	return &cli.Command{
-		Name: name, Usage: usage, ArgsUsage: args, Flags: flags,
-		UsageText:       "orchard dataset " + name + " [flags] " + args,
-		Description:     about + "\n\n" + exit.Help,
+		Name: s.name, Usage: s.usage, ArgsUsage: s.args, Flags: s.flags,
+		UsageText:       "orchard dataset " + s.name + " [flags] " + s.args,
+		Description:     description + "\n\n" + exit.Help,
 		HideHelpCommand: true,
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return exit.Configf("dataset %s: %w", name, err)
+			return exit.Configf("dataset %s: %w", s.name, err)
 		},
 		Action: func(c *cli.Context) error {
 			rest := c.Args().Slice()
 			for _, a := range rest {
 				if strings.HasPrefix(a, "-") {
-					return exit.Configf("dataset %s: %s: flags come before the dataset", name, a)
+					return exit.Configf("dataset %s: %s: flags come before the dataset", s.name, a)
 				}
 			}
-			if args == "DATASET" && len(rest) != 1 || name == "ls" && len(rest) > 1 || name == "verify" && len(rest) == 0 {
-				return exit.Configf("usage: orchard dataset %s [flags] %s", name, args)
+			if len(rest) < s.least || len(rest) > s.most {
+				return exit.Configf("usage: orchard dataset %s [flags] %s", s.name, s.args)
 			}
-			return do(c, open, rest)
+			return s.do(c, open, rest)
 		},
 	}
 }

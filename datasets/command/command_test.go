@@ -19,21 +19,34 @@ import (
 	"orchard/datasets/record"
 	"orchard/internal/exit"
 	"orchard/internal/objstore/dir"
+	"orchard/internal/objstore/objtest/fakes3"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"orchard": orchard, "mkdata": mkdata})
+	if args := os.Getenv(childArgs); args != "" {
+		child(strings.Fields(args))
+	}
+	testscript.Main(m, map[string]func(){"orchard": orchard, "mkdata": mkdata, "mkother": mkother})
 }
 
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	s3 := fakes3.Start(t, nil)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("AWS_ENDPOINT_URL", s3)
+			e.Setenv("AWS_ACCESS_KEY_ID", "key")
+			e.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+			e.Setenv("BUCKET", fakes3.Bucket)
+			return nil
+		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":   exits,
 			"corrupt": corrupt,
 			"newer":   newer,
 			"prefix":  prefix,
+			"garbage": garbage,
 		},
 	})
 }
@@ -65,7 +78,7 @@ func makeTasks(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	store, err := datasets.Local(ctx, loc.Root)
+	store, err := datasets.Stores(ctx, loc.Root)
 	if err != nil {
 		return err
 	}
@@ -77,7 +90,7 @@ func makeTasks(ctx context.Context, args []string) error {
 		Started: noon.Add(-1500 * time.Millisecond), Committed: noon,
 	}
 	if len(args) > 2 {
-		v, err := datasets.Open(ctx, datasets.Local, args[2])
+		v, err := datasets.Open(ctx, datasets.Stores, args[2])
 		if err != nil {
 			return err
 		}

@@ -12,9 +12,17 @@ import (
 
 	"orchard/datasets"
 	"orchard/datasets/arrowio"
+	"orchard/datasets/query"
 	"orchard/internal/exit"
 	"orchard/internal/seal"
 )
+
+const aboutHead = `EXAMPLES
+   orchard dataset head --columns task_id,verdict.outcome out/rollouts
+   orchard dataset head --where 'verdict.outcome=resolved' --where 'index<2' out/rollouts
+   orchard dataset head -n 1 --json --where 'trajectory.messages.content~timeout' out/rollouts
+
+` + aboutWhere
 
 func head(c *cli.Context, open datasets.Opener, args []string) error {
 	n := c.Int("n")
@@ -25,14 +33,10 @@ func head(c *cli.Context, open datasets.Opener, args []string) error {
 	if err != nil {
 		return err
 	}
-	var columns []string
-	for name := range strings.SplitSeq(c.String("columns"), ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			columns = append(columns, name)
-		}
-	}
-	if err := v.Manifest().Schema.Check(columns); err != nil {
-		return exit.Configf("--columns: %w", err)
+	columns := columnsOf(c)
+	q, err := query.New(v.Manifest().Schema, columns, whereOf(c))
+	if err != nil {
+		return err
 	}
 	var print printer = &blocks{w: c.App.Writer}
 	switch {
@@ -41,14 +45,15 @@ func head(c *cli.Context, open datasets.Opener, args []string) error {
 	case len(columns) > 0:
 		print = newTable(c.App.Writer, columns)
 	}
-	for row, err := range datasets.Objects(c.Context, v) {
+	for row, err := range q.Scan(c.Context, v, "") {
 		if err != nil {
 			return err
 		}
+		o := row.Object
 		if len(columns) > 0 {
-			row = pick(row, columns)
+			o = flat(o, columns)
 		}
-		if err := print.row(row); err != nil {
+		if err := print.row(o); err != nil {
 			return err
 		}
 		if n--; n == 0 {
@@ -58,35 +63,13 @@ func head(c *cli.Context, open datasets.Opener, args []string) error {
 	return print.end()
 }
 
-// pick is a row of the chosen columns, each under its dotted name.
-func pick(row arrowio.Object, columns []string) arrowio.Object {
+// flat is the chosen columns, each under its dotted name.
+func flat(row arrowio.Object, columns []string) arrowio.Object {
 	out := make(arrowio.Object, len(columns))
 	for i, c := range columns {
-		out[i] = arrowio.Member{Name: c, Value: reach(row, strings.Split(c, "."))}
+		out[i] = arrowio.Member{Name: c, Value: query.Reach(row, strings.Split(c, ".")...)}
 	}
 	return out
-}
-
-// reach follows a path into structs, and into every element of a list.
-func reach(v any, path []string) any {
-	if len(path) == 0 {
-		return v
-	}
-	switch v := v.(type) {
-	case arrowio.Object:
-		for _, m := range v {
-			if m.Name == path[0] {
-				return reach(m.Value, path[1:])
-			}
-		}
-	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = reach(e, path)
-		}
-		return out
-	}
-	return nil
 }
 
 type printer interface {
