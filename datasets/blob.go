@@ -94,25 +94,71 @@ func OpenBlob(ctx context.Context, store objstore.Store, sha string) (io.ReadClo
 	if err != nil {
 		return nil, fmt.Errorf("read blob %s: %w", sha, err)
 	}
-	b := &blobReader{name: store.String() + "/" + blobKey(sha), sha: sha, stored: r}
-	b.frame = digester{Reader: io.LimitReader(r, info.Size-trailerSize), hash: sha256.New()}
-	z, err := zstd.NewReader(&b.frame, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	b, err := newBlobReader(r, info.Size, sha)
 	if err != nil {
 		r.Close()
 		return nil, fmt.Errorf("read blob %s: %w", sha, err)
 	}
-	b.zstd = z
-	b.content = digester{Reader: z, hash: sha256.New()}
-	return b, nil
+	return &openBlob{b, store.String() + "/" + blobKey(sha), r}, nil
+}
+
+// openBlob is a stored blob that is read; its errors name it and have their class.
+type openBlob struct {
+	*blobReader
+	name   string
+	stored io.Closer
+}
+
+func (o *openBlob) Read(p []byte) (int, error) {
+	n, err := o.blobReader.Read(p)
+	switch {
+	case err == nil || err == io.EOF:
+		return n, err
+	case errors.Is(err, ErrDamaged):
+		return n, exit.Inputf("%s: %w", o.name, err)
+	}
+	return n, fmt.Errorf("read %s: %w", o.name, err)
+}
+
+func (o *openBlob) Close() error {
+	o.zstd.Close()
+	return o.stored.Close()
+}
+
+// ErrDamaged: the bytes are not those that their name says.
+var ErrDamaged = errors.New("is damaged")
+
+// CheckBlob reads a blob as it is stored, size bytes, to its end; content that is not
+// called sha is ErrDamaged. An error of r is returned as it is.
+func CheckBlob(r io.Reader, size int64, sha string) error {
+	b, err := newBlobReader(r, size, sha)
+	if err != nil {
+		return err
+	}
+	defer b.zstd.Close()
+	_, err = io.Copy(io.Discard, b)
+	return err
 }
 
 // blobReader decompresses and, at the end, compares both hashes.
 type blobReader struct {
-	name, sha string
-	stored    io.ReadCloser
-	frame     digester // of the stored frame
-	zstd      *zstd.Decoder
-	content   digester
+	sha     string
+	stored  io.Reader
+	frame   digester // of the stored frame
+	zstd    *zstd.Decoder
+	content digester
+}
+
+func newBlobReader(stored io.Reader, size int64, sha string) (*blobReader, error) {
+	b := &blobReader{sha: sha, stored: stored}
+	b.frame = digester{Reader: io.LimitReader(stored, size-trailerSize), hash: sha256.New()}
+	z, err := zstd.NewReader(&b.frame, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, err
+	}
+	b.zstd = z
+	b.content = digester{Reader: z, hash: sha256.New()}
+	return b, nil
 }
 
 func (b *blobReader) Read(p []byte) (int, error) {
@@ -122,24 +168,19 @@ func (b *blobReader) Read(p []byte) (int, error) {
 		return n, nil
 	case err != io.EOF:
 		if b.frame.err != nil {
-			return n, fmt.Errorf("read %s: %w", b.name, b.frame.err) // the store's trouble, not the blob's
+			return n, b.frame.err // the store's trouble, not the blob's
 		}
-		return n, exit.Inputf("%s: is damaged: %w", b.name, err)
+		return n, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	trailer, err := io.ReadAll(b.stored)
 	if err != nil {
-		return n, fmt.Errorf("read %s: %w", b.name, err)
+		return n, err
 	}
 	want := append(bytes.Clone(trailerHead), b.frame.hash.Sum(nil)...)
 	if b.content.sum() != b.sha || !bytes.Equal(trailer, want) {
-		return n, exit.Inputf("%s: is damaged: its content has another sha256", b.name)
+		return n, fmt.Errorf("%w: its content has another sha256", ErrDamaged)
 	}
 	return n, io.EOF
-}
-
-func (b *blobReader) Close() error {
-	b.zstd.Close()
-	return b.stored.Close()
 }
 
 // ReadBlob is a whole blob, refused beyond limit bytes.

@@ -28,7 +28,7 @@ type Meta struct {
 // Commit makes the written rows a version: shards, then the card and the manifest, then
 // the claim of its key, then the move of refs/latest. adopted is true when another
 // version, of other content, had claimed the key before; digest is then that one's, and
-// what was written here (Written) is left to garbage collection.
+// what was written here stays a version too, under its own digest (Written).
 func (w *Writer[R]) Commit(ctx context.Context, meta Meta) (digest string, adopted bool, err error) {
 	defer w.Close()
 	if meta.Committed.IsZero() {

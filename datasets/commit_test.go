@@ -1,6 +1,8 @@
 package datasets
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -8,6 +10,7 @@ import (
 
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
+	"orchard/internal/objstore/mem"
 )
 
 // A rerun finds the work done; another writer of the same key adopts the first one's
@@ -120,5 +123,43 @@ func TestRacingWriters(t *testing.T) {
 		if won[0] == won[1] {
 			t.Errorf("round %d: won %v", round, won)
 		}
+	}
+}
+
+// collecting deletes a shard right after a writer found it there.
+type collecting struct {
+	objstore.Store
+	once sync.Once
+}
+
+func (c *collecting) Stat(ctx context.Context, key string) (objstore.Info, error) {
+	info, err := c.Store.Stat(ctx, key)
+	if err == nil && strings.HasSuffix(key, ".arrow") {
+		c.once.Do(func() { err = c.Store.Delete(ctx, key) })
+	}
+	return info, err
+}
+
+// TestFoundShardIsCollected: a shard of a writer that was killed long ago is found by the
+// one that repeats its work, and collected as garbage before that one ends.
+func TestFoundShardIsCollected(t *testing.T) {
+	t.Parallel()
+	s := &mem.Store{}
+	v := mustCommit(t, s, "notes", []note{{ID: "a"}}, meta(1, 1), WriterOptions{})
+	for _, key := range []string{manifestKey("notes", v.Digest()), keyKey("notes", v.Manifest().Key), latestKey("notes")} {
+		if err := s.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, err := commit(t, &collecting{Store: s}, "notes", []note{{ID: "a"}}, meta(1, 1), WriterOptions{})
+	if exit.Code(err) != exit.Retry || !strings.Contains(fmt.Sprint(err), "run the stage again") {
+		t.Errorf("the commit: %v", err)
+	}
+	if _, err := OpenIn(t.Context(), s, "notes", v.Digest()); !errors.Is(err, ErrNotFound) {
+		t.Errorf("the version: %v", err)
+	}
+	again := mustCommit(t, s, "notes", []note{{ID: "a"}}, meta(1, 1), WriterOptions{})
+	if r, err := Verify(t.Context(), again); err != nil || len(r.Problems) > 0 {
+		t.Errorf("again: %v, %v", r.Problems, err)
 	}
 }

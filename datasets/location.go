@@ -28,6 +28,7 @@ type Location struct {
 var (
 	namePattern    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 	versionPattern = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
+	oneSlash       = regexp.MustCompile(`^(?i:s3|file):(/|$)`)
 	digestPattern  = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
@@ -45,9 +46,20 @@ func CheckName(name string) error {
 func Parse(uri string) (Location, error) {
 	l, err := parse(uri)
 	if err != nil {
+		if u, uerr := url.Parse(uri); uerr == nil && u.User != nil && strings.Contains(uri, "://") {
+			uri = u.Redacted()
+		}
 		return Location{}, exit.Configf("dataset %q: %w", uri, err)
 	}
 	return l, nil
+}
+
+// CheckRoot says what is wrong with the address of a root, or nil.
+func CheckRoot(root string) error {
+	if _, err := Parse(strings.TrimRight(root, "/") + "/x"); err != nil {
+		return exit.Configf("must look like s3://bucket/prefix, file:///folder or folder, without credentials")
+	}
+	return nil
 }
 
 func parse(uri string) (Location, error) {
@@ -58,6 +70,8 @@ func parse(uri string) (Location, error) {
 	scheme, path, isURI := strings.Cut(rest, "://")
 	root := ""
 	switch {
+	case !isURI && oneSlash.MatchString(rest): // a folder named "s3:" is not what anybody wants
+		return Location{}, fmt.Errorf("must look like s3://bucket/prefix/name, file:///folder/name or folder/name")
 	case !isURI:
 		abs, err := filepath.Abs(rest)
 		if err != nil {

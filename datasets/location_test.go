@@ -43,11 +43,16 @@ func TestParse(t *testing.T) {
 		{uri: "s3://bucket", err: "no name"},
 		{uri: "s3:///tasks", err: "s3://bucket/prefix/name"},
 		{uri: "s3://key:secret@bucket/tasks", err: "s3://bucket/prefix/name"},
+		{uri: "s3:/bucket/out/tasks", err: "must look like s3://bucket"},
+		{uri: "S3:/bucket/out/tasks", err: "must look like s3://bucket"},
+		{uri: "file:/folder/tasks", err: "file:///folder"},
+		{uri: "s3:/x", err: "must look like s3://bucket"},
+		{uri: "./s3:/x", root: here + "/s3:", name: "x"},
 		{uri: "https://host/tasks", err: `"https" is not known`},
 	} {
 		l, err := Parse(c.uri)
 		if c.err != "" {
-			if err == nil || !strings.Contains(err.Error(), c.err) || exit.Code(err) != exit.Config {
+			if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "secret") || exit.Code(err) != exit.Config {
 				t.Errorf("Parse(%q) = %v, %v; want an error with %q", c.uri, l, err, c.err)
 			}
 			continue
@@ -95,4 +100,17 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("Parse(%q) = %+v", uri, l)
 		}
 	})
+}
+
+func TestCheckRoot(t *testing.T) {
+	t.Parallel()
+	for root, ok := range map[string]bool{
+		"out": true, "/": true, ".": true, "out/": true, "file:///out": true, "s3://bucket": true, "s3://bucket/a b/": true,
+		"s3://": false, "s3:/bucket/out": false, "s3://key:secret@bucket/out": false, "https://host/out": false, "file://out": false,
+	} {
+		err := CheckRoot(root)
+		if (err == nil) != ok || err != nil && (exit.Code(err) != exit.Config || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%s: error %v, want one: %v", root, err, !ok)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"syscall"
 
+	"orchard/internal/exit"
 	"orchard/internal/objstore"
 )
 
@@ -44,7 +45,7 @@ func (s *spool) Write(p []byte) (int, error) {
 // noSpace marks a full disk as the store would.
 func noSpace(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("%w: %w", objstore.ErrNoSpace, err)
+		return exit.Gonef("%w: %w", objstore.ErrNoSpace, err)
 	}
 	return err
 }

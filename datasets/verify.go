@@ -162,19 +162,7 @@ func verifyBlob(ctx context.Context, store objstore.Store, sha string) error {
 	return err
 }
 
-// BlobNames is the sha256 of every blob that the version's rows name, sorted.
-func (v *Version) BlobNames(ctx context.Context) ([]string, error) {
-	var names []string
-	for sha, err := range v.BlobList(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, sha)
-	}
-	return names, nil
-}
-
-// BlobList is BlobNames one by one.
+// BlobList is the sha256 of every blob that the version's rows name, sorted.
 func (v *Version) BlobList(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		b := v.manifest.Blobs

@@ -181,7 +181,30 @@ func (w *Writer[R]) finish(ctx context.Context, c *Content) error {
 	for _, s := range shards {
 		c.Bytes += s.Bytes
 	}
-	return w.finishBlobs(ctx, c)
+	if err := w.finishBlobs(ctx, c); err != nil {
+		return err
+	}
+	return w.check(ctx, shards)
+}
+
+// check is an error when a shard is not there any more. Until a manifest names it, an old
+// one that this writer only found may be collected as garbage.
+func (w *Writer[R]) check(ctx context.Context, shards []Shard) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for _, s := range shards {
+		g.Go(func() error {
+			_, err := w.store.Stat(ctx, shardKey(w.name, s.SHA256))
+			if errors.Is(err, objstore.ErrNotFound) {
+				return exit.Retryf("write dataset %s: a shard was collected as garbage before the version was complete; run the stage again: %w", w.name, err)
+			}
+			if err != nil {
+				return fmt.Errorf("write dataset %s: %w", w.name, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 // finishBlobs stores the list of blobs, once all of them are known to be there.

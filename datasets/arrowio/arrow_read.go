@@ -52,12 +52,7 @@ func ReadArrow(ctx context.Context, r io.ReaderAt, size int64) iter.Seq2[map[str
 				return
 			}
 			for i := range batch.Len() {
-				var row map[string]any
-				err := guard(func() error {
-					o, err := object(batch, i)
-					row, _ = plain(o).(map[string]any)
-					return err
-				})
+				row, err := plainRow(batch, i)
 				if err != nil {
 					fail(err)
 					return

@@ -144,8 +144,7 @@ func (n *node) column() arrow.Field {
 }
 
 func (c *codec) arrowSchema() *arrow.Schema {
-	md := c.schema.metadata()
-	return arrow.NewSchema(c.row.arrow.(*arrow.StructType).Fields(), &md)
+	return arrow.NewSchema(c.row.arrow.(*arrow.StructType).Fields(), c.schema.Metadata())
 }
 
 // Blobs is every blob that a row names, in the order of its fields, with repeats.

@@ -126,6 +126,9 @@ func (d *Decoder[T]) Rows(i int) (rows []T, err error) {
 		if err != nil {
 			return err
 		}
+		if passed == nil {
+			n = batch.Len()
+		}
 		rows = make([]T, 0, n)
 		for j := range batch.Len() {
 			if passed != nil && !passed[j] {
@@ -157,7 +160,7 @@ func (d *Decoder[T]) batch(i int, fields []arrow.Field, cols []*column, s *scrat
 	return l.decode(fields, cols, s)
 }
 
-// filter says which rows of a batch pass, nil for all, and how many.
+// filter says which rows of a batch pass, and how many; nil is all of them.
 func (d *Decoder[T]) filter(i int, s *scratch) (passed []bool, n int, err error) {
 	if len(d.where) == 0 {
 		return nil, 1, nil

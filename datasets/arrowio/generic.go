@@ -126,6 +126,16 @@ func value(a arrow.Array, i int) (any, error) {
 	return nil, fmt.Errorf("type %s cannot be read", a.DataType())
 }
 
+// plainRow is row i of a batch that another program wrote, as JSON would have it.
+func plainRow(batch *array.Struct, i int) (row map[string]any, err error) {
+	err = guard(func() error {
+		o, err := object(batch, i)
+		row, _ = plain(o).(map[string]any)
+		return err
+	})
+	return row, err
+}
+
 func object(s *array.Struct, i int) (Object, error) {
 	fields := s.DataType().(*arrow.StructType).Fields()
 	o := make(Object, len(fields))

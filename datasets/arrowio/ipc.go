@@ -103,8 +103,11 @@ type Writer[R record.Row] struct {
 
 // NewWriter starts a file on w, which gets it piece by piece and in order.
 func NewWriter[R record.Row](w io.Writer) (*Writer[R], error) {
-	return newWriter[R](w, track(codecOf[R]().schema), ipc.WithZstd(), ipc.WithCompressConcurrency(0))
+	return newWriter[R](w, track(codecOf[R]().schema), compressed...)
 }
+
+// compressed is how shards are.
+var compressed = []ipc.Option{ipc.WithZstd(), ipc.WithCompressConcurrency(0)}
 
 // NewPlainWriter is NewWriter for a file that is soon read again: it is not compressed
 // and has no statistics.
@@ -114,11 +117,21 @@ func NewPlainWriter[R record.Row](w io.Writer) (*Writer[R], error) {
 
 func newWriter[R record.Row](w io.Writer, stats *tracker, opts ...ipc.Option) (*Writer[R], error) {
 	out := &counter{w: w}
-	f, err := ipc.NewFileWriter(out, append(opts, ipc.WithSchema(codecOf[R]().arrowSchema()))...)
+	f, err := startIPC(out, codecOf[R]().arrowSchema(), opts)
+	return &Writer[R]{out: out, file: f, stats: stats}, err
+}
+
+// StartIPC begins a file that is compressed as shards are; w stays open.
+func StartIPC(w io.Writer, schema *arrow.Schema) (*ipc.FileWriter, error) {
+	return startIPC(&counter{w: w}, schema, compressed)
+}
+
+func startIPC(out *counter, schema *arrow.Schema, opts []ipc.Option) (*ipc.FileWriter, error) {
+	f, err := ipc.NewFileWriter(out, append(opts[:len(opts):len(opts)], ipc.WithSchema(schema))...)
 	if err != nil {
 		return nil, fmt.Errorf("start arrow file: %w", err)
 	}
-	return &Writer[R]{out: out, file: f, stats: stats}, nil
+	return f, nil
 }
 
 // Write adds a batch and gives it up.

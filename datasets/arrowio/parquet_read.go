@@ -54,12 +54,7 @@ func ReadParquet(ctx context.Context, r io.ReaderAt, size int64) iter.Seq2[map[s
 				return
 			}
 			for i := range batch.Len() {
-				var row map[string]any
-				err := guard(func() error {
-					o, err := object(batch, i)
-					row, _ = plain(o).(map[string]any)
-					return err
-				})
+				row, err := plainRow(batch, i)
 				if err != nil {
 					err = fmt.Errorf("the Parquet file cannot be read to its end: row %d: %w", n, err)
 				}

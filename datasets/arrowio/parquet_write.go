@@ -30,17 +30,9 @@ const (
 func WriteParquet[R record.Row](w io.Writer, rows iter.Seq2[R, error]) error {
 	c := codecOf[R]()
 	schema := c.parquetSchema()
-	out, err := pqarrow.NewFileWriter(schema, struct{ io.Writer }{w}, // hides Close: w stays open
-		parquet.NewWriterProperties(
-			parquet.WithCompression(compress.Codecs.Zstd),
-			parquet.WithDataPageVersion(parquet.DataPageV1),
-			parquet.WithMaxRowGroupLength(groupRows),
-			parquet.WithCreatedBy("orchard"),
-			parquet.WithRootRepetition(parquet.Repetitions.Required), // repeated, as Arrow 17 has it, misleads readers
-		),
-		pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	out, err := StartParquet(w, schema)
 	if err != nil {
-		return fmt.Errorf("start parquet file: %w", err)
+		return err
 	}
 	g := &group{codec: c, schema: schema, out: out}
 	g.rows = array.NewStructBuilder(memory.DefaultAllocator, arrow.StructOf(schema.Fields()...))
@@ -60,6 +52,23 @@ func WriteParquet[R record.Row](w io.Writer, rows iter.Seq2[R, error]) error {
 		return fmt.Errorf("end parquet file: %w", err)
 	}
 	return nil
+}
+
+// StartParquet begins a file with the properties that WriteParquet promises; w stays open.
+func StartParquet(w io.Writer, schema *arrow.Schema) (*pqarrow.FileWriter, error) {
+	out, err := pqarrow.NewFileWriter(schema, struct{ io.Writer }{w}, // hides Close
+		parquet.NewWriterProperties(
+			parquet.WithCompression(compress.Codecs.Zstd),
+			parquet.WithDataPageVersion(parquet.DataPageV1),
+			parquet.WithMaxRowGroupLength(groupRows),
+			parquet.WithCreatedBy("orchard"),
+			parquet.WithRootRepetition(parquet.Repetitions.Required), // repeated, as Arrow 17 has it, misleads readers
+		),
+		pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	if err != nil {
+		return nil, fmt.Errorf("start parquet file: %w", err)
+	}
+	return out, nil
 }
 
 // group is the row group that is being filled.
@@ -101,8 +110,7 @@ func (g *group) flush() error {
 }
 
 func (c *codec) parquetSchema() *arrow.Schema {
-	md := c.schema.metadata()
-	return arrow.NewSchema(small(c.row.arrow).(*arrow.StructType).Fields(), &md)
+	return arrow.NewSchema(small(c.row.arrow).(*arrow.StructType).Fields(), c.schema.Metadata())
 }
 
 // small is a type with 32-bit offsets throughout, and without our metadata.

@@ -50,8 +50,10 @@ const (
 	metaBlob     = "orchard.blob"
 )
 
-func (s Schema) metadata() arrow.Metadata {
-	return arrow.NewMetadata([]string{metaName, metaVersion}, []string{s.Name, strconv.Itoa(s.Version)})
+// Metadata is what every file says of its rows.
+func (s Schema) Metadata() *arrow.Metadata {
+	md := arrow.NewMetadata([]string{metaName, metaVersion}, []string{s.Name, strconv.Itoa(s.Version)})
+	return &md
 }
 
 // metadata of a field is empty unless a tag says more than its type.

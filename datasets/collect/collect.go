@@ -5,7 +5,7 @@
 // It marks over all datasets of a root, as they share blobs, and does nothing when a
 // manifest or a list of blobs cannot be read: what is not known to be garbage stays. What
 // is younger than an age stays as well, which is what keeps it apart from writers that
-// are at work. Objects that are none of a dataset's are never touched.
+// are at work; those that find an old object look for it again before they end. Objects that are none of a dataset's are never touched.
 package collect
 
 import (

@@ -5,6 +5,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -104,7 +105,11 @@ func (s sub) command(open datasets.Opener) *cli.Command {
 			if len(rest) < s.least || len(rest) > s.most {
 				return exit.Configf("usage: orchard dataset %s [flags] %s", s.name, s.args)
 			}
-			return s.do(c, open, rest)
+			err := s.do(c, open, rest)
+			if c.Context.Err() != nil && errors.Is(err, context.Canceled) {
+				return exit.Retryf("stopped; the same command goes on from here")
+			}
+			return err
 		},
 	}
 }
@@ -135,7 +140,7 @@ func find(ctx context.Context, open datasets.Opener, arg string) (target, error)
 	}
 	inside, rerr := datasets.Parse(strings.TrimRight(arg, "/") + "/x")
 	if rerr != nil {
-		return target{}, errors.Join(err, rerr)
+		return target{}, cmp.Or(err, rerr)
 	}
 	store, err := open(ctx, inside.Root)
 	if err != nil {

@@ -50,6 +50,8 @@ func Files(ins []string) ([]string, error) {
 			return nil, exit.Inputf("--in %s: %w", in, reason(err))
 		case !info.IsDir() && !understood(path):
 			return nil, exit.Inputf("--in %s: the name must end in one of %s", in, strings.Join(Endings, " "))
+		case !info.IsDir() && !info.Mode().IsRegular():
+			return nil, errPipe(in)
 		case !info.IsDir():
 			out = append(out, path)
 			continue
@@ -66,6 +68,9 @@ func Files(ins []string) ([]string, error) {
 		for _, e := range entries {
 			if !e.IsDir() && understood(e.Name()) && !strings.HasPrefix(e.Name(), ".") && !slices.Contains(beside, e.Name()) {
 				out = append(out, filepath.Join(path, e.Name()))
+				if info, err := os.Stat(out[len(out)-1]); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+					return nil, errPipe(out[len(out)-1])
+				}
 			}
 		}
 		switch {
@@ -81,6 +86,12 @@ func Files(ins []string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// errPipe refuses what is neither file nor folder: files are read twice, and opening a
+// pipe may wait forever.
+func errPipe(in string) error {
+	return exit.Inputf("--in %s: is a pipe or a device; write what it gives to a file first", in)
 }
 
 func localPath(in string) (string, error) {
@@ -124,19 +135,23 @@ func openText(path string) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: is no gzip file: %w", path, err), f.Close())
 		}
-		return both{z, f}, nil
+		return both{z, z, f}, nil
 	case ".zst":
 		z, err := zstd.NewReader(f)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: is no zstd file: %w", path, err), f.Close())
 		}
-		return both{z, f}, nil
+		unpacked := z.IOReadCloser() // whose Close ends its goroutines, wherever it is
+		return both{unpacked, unpacked, f}, nil
 	}
 	return f, nil
 }
 
-// both reads from a decompressor and closes the file below.
+// both reads from a decompressor, and closes it and the file below.
 type both struct {
 	io.Reader
-	io.Closer
+	unpacked io.Closer
+	file     io.Closer
 }
+
+func (b both) Close() error { return errors.Join(b.unpacked.Close(), b.file.Close()) }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -196,5 +197,28 @@ func TestFilter(t *testing.T) {
 	}
 	if _, err := f.Keep(p); exit.Code(err) != exit.Config || !strings.Contains(err.Error(), "f:1: x-1") {
 		t.Errorf("a filter that fails on a row: %v", err)
+	}
+}
+
+// Opening a pipe that nobody writes to waits forever, and a signal does not end it.
+func TestPipesAreRefused(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	pipe := filepath.Join(folder, "rows.jsonl")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "rows.jsonl")
+	if err := os.Symlink(pipe, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []string{pipe, folder, link, filepath.Dir(link)} {
+		files, err := Files([]string{in})
+		if exit.Code(err) != exit.Input || !strings.Contains(err.Error(), "is a pipe") {
+			t.Errorf("%s: %v, %v", in, files, err)
+		}
+	}
+	if path, problem := (RepoRef{FastImport, "rows.jsonl"}).Locate(filepath.Join(folder, "tasks.jsonl"), false); problem == nil || !strings.HasSuffix(problem.What, "is no file") {
+		t.Errorf("a repository: %s, %v", path, problem)
 	}
 }

@@ -70,7 +70,7 @@ func (f RepoRef) Locate(file string, outside bool) (string, *Problem) {
 	if err != nil {
 		return bad("%s: %v", shown(f.Path), reason(err))
 	}
-	if isDir := f.Kind == Dir; info.IsDir() != isDir {
+	if isDir := f.Kind == Dir; info.IsDir() != isDir || !isDir && !info.Mode().IsRegular() {
 		return bad("%s is %s", shown(f.Path), map[bool]string{true: "no folder", false: "no file"}[isDir])
 	}
 	return real, nil

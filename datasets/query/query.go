@@ -38,6 +38,9 @@ func New(s arrowio.Schema, columns, where []string) (*Query, error) {
 	if len(s.Fields) == 0 {
 		return nil, exit.Inputf("%s rows have no columns", s.Name)
 	}
+	if id := s.Fields[0]; id.Type != "string" { // another program's: where to go on after a stop would not be known
+		return nil, exit.Inputf("%s rows: the first column, %s, is %s and so no id", s.Name, id.Name, id.Type)
+	}
 	q := &Query{schema: s, id: s.Fields[0].Name, columns: slices.Clone(columns), where: slices.Clone(where)}
 	read := append([]string{q.id}, columns...)
 	for _, text := range where {

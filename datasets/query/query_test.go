@@ -191,3 +191,17 @@ func TestColumns(t *testing.T) {
 		t.Errorf("turns: %+v", turns)
 	}
 }
+
+// TestNoID: a version of another program whose first column is no text has no ids to go
+// on from.
+func TestNoID(t *testing.T) {
+	t.Parallel()
+	s := arrowio.SchemaOf[row]()
+	s.Fields = s.Fields[1:]
+	for s.Fields[0].Type == "string" {
+		s.Fields = s.Fields[1:]
+	}
+	if _, err := New(s, nil, nil); exit.Code(err) != exit.Input {
+		t.Errorf("%v", err)
+	}
+}

@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -94,7 +95,12 @@ func leaf(fields []arrowio.Field, path []string) (f arrowio.Field, flat bool) {
 // comparison makes a value of the column's type of value. want is that, or nil when only
 // test can compare it.
 func comparison(f arrowio.Field, value string) (test func(any) int, want any, err error) {
-	bad := func(want string, err error) error { return fmt.Errorf("value %q is no %s: %w", value, want, err) }
+	bad := func(want string, err error) error {
+		if errors.Is(err, strconv.ErrRange) {
+			return fmt.Errorf("value %q is too large a number for %s", value, f.Type)
+		}
+		return fmt.Errorf("value %q is no %s", value, want)
+	}
 	switch f.Type {
 	case "string":
 		return func(v any) int { return strings.Compare(v.(string), value) }, value, nil

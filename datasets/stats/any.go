@@ -9,6 +9,7 @@ import (
 
 	"orchard/datasets"
 	"orchard/datasets/arrowio"
+	"orchard/datasets/query"
 )
 
 // any counts each column by itself: how often it is null, the values of short text and
@@ -26,7 +27,7 @@ func (s *Stats) any(ctx context.Context, v *datasets.Version) error {
 		}
 		s.Rows++
 		for i := range counts {
-			counts[i].add(reach(o, counts[i].field.steps), nulls)
+			counts[i].add(query.Reach(o, counts[i].field.steps...), nulls)
 		}
 	}
 	s.Tables = append(s.Tables, nulls.table())
@@ -131,21 +132,4 @@ func (c *column) value(s string) {
 	if len(c.values.lines) > mostValues || len(s) > longest {
 		c.many, c.values.lines = true, nil
 	}
-}
-
-func reach(o arrowio.Object, steps []string) any {
-	for _, m := range o {
-		if m.Name != steps[0] {
-			continue
-		}
-		if len(steps) == 1 {
-			return m.Value
-		}
-		inner, ok := m.Value.(arrowio.Object)
-		if !ok {
-			return nil
-		}
-		return reach(inner, steps[1:])
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,18 +10,15 @@ import (
 	"io"
 	"sync/atomic"
 
-	"github.com/klauspost/compress/zstd"
-
+	"orchard/datasets"
 	"orchard/internal/objstore"
 )
-
-var errDamaged = errors.New("is damaged")
 
 // check starts looking at an object of size bytes.
 type check func(size int64) checker
 
 // checker is written an object to its end and then says whether it is what its name says:
-// errDamaged when not. end is called once in any case; abandoned is that the object did
+// datasets.ErrDamaged when not. end is called once in any case; abandoned is that the object did
 // not come to its end.
 type checker interface {
 	io.Writer
@@ -41,13 +37,10 @@ type hashChecker struct {
 
 func (h *hashChecker) end(bool) error {
 	if got := hex.EncodeToString(h.Sum(nil)); got != h.sha {
-		return fmt.Errorf("%w: has sha256 %s", errDamaged, got)
+		return fmt.Errorf("%w: has sha256 %s", datasets.ErrDamaged, got)
 	}
 	return nil
 }
-
-// A stored blob is a zstd frame and a skippable frame with its hash (docs/dataset-format.md).
-var trailerHead = []byte{0x5e, 0x2a, 0x4d, 0x18, sha256.Size, 0, 0, 0}
 
 // blobCheck is for blobs, which are called by the hash of what they hold: they are
 // decompressed beside their way.
@@ -56,34 +49,12 @@ func blobCheck(sha string) check {
 		pr, pw := io.Pipe()
 		c := &blobChecker{pw, make(chan error, 1)}
 		go func() {
-			err := checkBlob(pr, size, sha)
+			err := datasets.CheckBlob(pr, size, sha)
 			pr.CloseWithError(errChecked) // what is left need not be seen
 			c.said <- err
 		}()
 		return c
 	}
-}
-
-func checkBlob(r io.Reader, size int64, sha string) error {
-	frame := sha256.New()
-	n := size - int64(len(trailerHead)) - sha256.Size
-	z, err := zstd.NewReader(io.TeeReader(io.LimitReader(r, n), frame), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
-	if err != nil {
-		return err
-	}
-	defer z.Close()
-	content := sha256.New()
-	if _, err := io.Copy(content, z); err != nil {
-		return fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	trailer, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
-	if hex.EncodeToString(content.Sum(nil)) != sha || !bytes.Equal(trailer, frame.Sum(bytes.Clone(trailerHead))) {
-		return fmt.Errorf("%w: its content has another sha256", errDamaged)
-	}
-	return nil
 }
 
 var errChecked = errors.New("checked")
@@ -144,7 +115,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	said := v.end(err != io.EOF)
 	if err == io.EOF && said != nil {
 		err = said
-		if v.tell != nil && errors.Is(said, errDamaged) {
+		if v.tell != nil && errors.Is(said, datasets.ErrDamaged) {
 			v.tell(said)
 		}
 	}

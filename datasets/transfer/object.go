@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 
+	"golang.org/x/sync/errgroup"
+
+	"orchard/datasets"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
 )
@@ -54,19 +57,42 @@ func (c *copier) exists(ctx context.Context, from, to string, size int64, there 
 		size = info.Size
 	}
 	err := c.compare(ctx, to, size, there, check)
-	if errors.Is(err, errDamaged) {
+	if errors.Is(err, datasets.ErrDamaged) {
 		return exit.Inputf("%s/%s: is in the way: %w; delete it and copy again", c.to, to, err)
 	}
 	if err != nil {
 		return fmt.Errorf("read %s/%s: %w", c.to, to, err)
 	}
+	c.mu.Lock()
+	c.found = append(c.found, to)
+	c.mu.Unlock()
 	c.done(0)
 	return nil
 }
 
+// still is an error when what was found there is not any more: old objects that no version
+// names yet may be collected as garbage while the rest is copied.
+func (c *copier) still(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(c.o.Workers)
+	for _, key := range c.found {
+		g.Go(func() error {
+			_, err := c.to.Stat(ctx, key)
+			if errors.Is(err, objstore.ErrNotFound) {
+				return exit.Retryf("copy to %s/%s: it was there and was deleted meanwhile; copy again: %w", c.to, key, err)
+			}
+			if err != nil {
+				return fmt.Errorf("read %s/%s: %w", c.to, key, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
 func (c *copier) compare(ctx context.Context, to string, size int64, there objstore.Info, check check) error {
 	if there.Size != size {
-		return fmt.Errorf("%w: has %d bytes, expected %d", errDamaged, there.Size, size)
+		return fmt.Errorf("%w: has %d bytes, expected %d", datasets.ErrDamaged, there.Size, size)
 	}
 	if !c.o.Check {
 		return nil

@@ -1,5 +1,5 @@
 // Package transfer copies versions from one store to another: blobs, shards and the list
-// of blobs first, then the manifest, then the claim of its key and refs/latest, all
+// of blobs first, then the card and the manifest, then the claim of its key and refs/latest, all
 // created if absent. So a copy that is killed leaves nothing that a reader could take for
 // a version, and done again it copies only what is missing.
 //
@@ -80,6 +80,7 @@ type copier struct {
 
 	mu       sync.Mutex
 	progress Progress
+	found    []string // keys of the other store that were there before
 	copied   atomic.Int64
 }
 
@@ -139,6 +140,12 @@ func ignoreCancel(err error) error {
 
 // manifest makes the copy a version. The same one may be there, with other times.
 func (c *copier) manifest(ctx context.Context) error {
+	if err := c.extra(ctx, "versions/"+c.v.Digest()+"/README.md"); err != nil { // so that a version has one
+		return err
+	}
+	if err := c.still(ctx); err != nil {
+		return err
+	}
 	raw := c.v.RawManifest()
 	key := c.there("versions/" + c.v.Digest() + "/manifest.json")
 	_, err := c.to.Create(ctx, key, objstore.Bytes(raw))
@@ -150,9 +157,6 @@ func (c *copier) manifest(ctx context.Context) error {
 	default:
 		c.copied.Add(1)
 		c.done(int64(len(raw)))
-	}
-	if err := c.extra(ctx, "versions/"+c.v.Digest()+"/README.md"); err != nil {
-		return err
 	}
 	if c.o.Files {
 		return c.files(ctx)

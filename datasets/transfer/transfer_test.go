@@ -269,3 +269,46 @@ func TestFilesComeAlong(t *testing.T) {
 		t.Errorf("a damaged file: %v", err)
 	}
 }
+
+// collecting deletes an object right after a copy found it there.
+type collecting struct {
+	objstore.Store
+	part string // of its key
+	once sync.Once
+}
+
+func (c *collecting) Stat(ctx context.Context, key string) (objstore.Info, error) {
+	info, err := c.Store.Stat(ctx, key)
+	if err == nil && strings.Contains(key, c.part) {
+		c.once.Do(func() { err = c.Store.Delete(ctx, key) })
+	}
+	return info, err
+}
+
+// TestFoundObjectIsCollected: what an earlier copy left without a version is found, and
+// collected as garbage before this one ends.
+func TestFoundObjectIsCollected(t *testing.T) {
+	t.Parallel()
+	from := &mem.Store{}
+	v := commit(t, from, 1, noon)
+	for _, part := range []string{"blobs/", ".arrow"} {
+		to := &mem.Store{}
+		_, err := Copy(t.Context(), v, to, Options{})
+		must(t, err)
+		for key := range content(t, to) {
+			if strings.Contains(key, "/manifest.json") || strings.Contains(key, "/keys/") || strings.Contains(key, "/refs/") {
+				must(t, to.Delete(t.Context(), key))
+			}
+		}
+		_, err = Copy(t.Context(), v, &collecting{Store: to, part: part}, Options{Workers: 1})
+		if exit.Code(err) != exit.Retry || !strings.Contains(fmt.Sprint(err), "copy again") {
+			t.Errorf("%s: %v", part, err)
+		}
+		if _, err := datasets.OpenIn(t.Context(), to, "tasks", v.Digest()); !errors.Is(err, datasets.ErrNotFound) {
+			t.Errorf("%s: the version: %v", part, err)
+		}
+		_, err = Copy(t.Context(), v, to, Options{})
+		must(t, err)
+		whole(t, to, "tasks", v.Digest())
+	}
+}

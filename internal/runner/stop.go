@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"syscall"
 	"time"
@@ -68,15 +67,19 @@ func stopped(take context.Context) error {
 	return exit.Retryf("%w (%w)", errStopped, why)
 }
 
+var errFull = errors.New("the disk or store is full; finished work is kept, make room and run again")
+
 // classify marks errors of stores and disks that nobody has marked: a full disk is not
 // worth trying again, a store that was away is, and a folder that cannot be written or
 // made is the machine's fault.
 func classify(err error) error {
+	full := errors.Is(err, objstore.ErrNoSpace) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	code := exit.Code(err)
 	switch {
-	case err == nil || exit.Code(err) != exit.Bug:
+	case full && (code == exit.Bug || code == exit.Gone) && !errors.Is(err, errFull):
+		return exit.Gonef("%w: %w", errFull, err)
+	case code != exit.Bug:
 		return err
-	case errors.Is(err, objstore.ErrNoSpace), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return exit.With(exit.Gone, fmt.Errorf("the disk or store is full; finished work is kept, make room and run again: %w", err))
 	case errors.Is(err, objstore.ErrUnavailable):
 		return exit.With(exit.Retry, err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS),

@@ -193,6 +193,7 @@ func TestClassify(t *testing.T) {
 		{errors.New("x"), exit.Bug},
 		{exit.Inputf("x: %w", objstore.ErrNoSpace), exit.Input}, // somebody knew better
 		{fmt.Errorf("x: %w", objstore.ErrNoSpace), exit.Gone},
+		{exit.Gonef("x: %w", objstore.ErrNoSpace), exit.Gone},
 		{&fs.PathError{Op: "write", Path: "f", Err: syscall.ENOSPC}, exit.Gone},
 		{fmt.Errorf("x: %w", objstore.ErrUnavailable), exit.Retry},
 		{&fs.PathError{Op: "open", Path: "f", Err: syscall.EACCES}, exit.Config},
@@ -200,8 +201,12 @@ func TestClassify(t *testing.T) {
 		{&fs.PathError{Op: "mkdir", Path: "f", Err: syscall.ENOTDIR}, exit.Config},
 		{&fs.PathError{Op: "mkdir", Path: "f", Err: syscall.ENOENT}, exit.Config},
 	} {
-		if got := exit.Code(classify(c.err)); got != c.code {
+		once := classify(c.err)
+		if got := exit.Code(once); got != c.code {
 			t.Errorf("%v: exit %d, want %d", c.err, got, c.code)
+		}
+		if twice := classify(once); fmt.Sprint(twice) != fmt.Sprint(once) {
+			t.Errorf("%v: a second time it is %v", once, twice)
 		}
 	}
 }

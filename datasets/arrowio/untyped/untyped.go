@@ -9,15 +9,10 @@ package untyped
 import (
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/ipc"
 	"github.com/apache/arrow/go/v17/arrow/memory"
-	"github.com/apache/arrow/go/v17/parquet"
-	"github.com/apache/arrow/go/v17/parquet/compress"
-	"github.com/apache/arrow/go/v17/parquet/pqarrow"
 
 	"orchard/datasets/arrowio"
 )
@@ -55,10 +50,10 @@ func NewIPC(w io.Writer, s arrowio.Schema, limit int64) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema := arrow.NewSchema(fields, metadata(s))
-	f, err := ipc.NewFileWriter(&position{w: w}, ipc.WithSchema(schema), ipc.WithZstd(), ipc.WithCompressConcurrency(0))
+	schema := arrow.NewSchema(fields, s.Metadata())
+	f, err := arrowio.StartIPC(w, schema)
 	if err != nil {
-		return nil, fmt.Errorf("start arrow file: %w", err)
+		return nil, err
 	}
 	return start(s, schema, f, bound(ipcBytes, limit), ipcRows), nil
 }
@@ -70,18 +65,10 @@ func NewParquet(w io.Writer, s arrowio.Schema, limit int64) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema := arrow.NewSchema(fields, metadata(s))
-	f, err := pqarrow.NewFileWriter(schema, struct{ io.Writer }{w}, // hides Close: w stays open
-		parquet.NewWriterProperties(
-			parquet.WithCompression(compress.Codecs.Zstd),
-			parquet.WithDataPageVersion(parquet.DataPageV1),
-			parquet.WithMaxRowGroupLength(parquetRows),
-			parquet.WithCreatedBy("orchard"),
-			parquet.WithRootRepetition(parquet.Repetitions.Required), // repeated, as Arrow 17 has it, misleads readers
-		),
-		pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	schema := arrow.NewSchema(fields, s.Metadata())
+	f, err := arrowio.StartParquet(w, schema)
 	if err != nil {
-		return nil, fmt.Errorf("start parquet file: %w", err)
+		return nil, err
 	}
 	return start(s, schema, f, bound(parquetBytes, limit), parquetRows), nil
 }
@@ -96,11 +83,6 @@ func bound(most, limit int64) int64 {
 		return min(most, limit)
 	}
 	return most
-}
-
-func metadata(s arrowio.Schema) *arrow.Metadata {
-	md := arrow.NewMetadata([]string{"orchard.schema.name", "orchard.schema.version"}, []string{s.Name, strconv.Itoa(s.Version)})
-	return &md
 }
 
 // Rows is how many rows were written.
@@ -154,23 +136,4 @@ func guard(what string, do func() error) (err error) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
-}
-
-// position is the io.WriteSeeker that Arrow 17 asks for; Arrow only asks where it is.
-type position struct {
-	w io.Writer
-	n int64
-}
-
-func (p *position) Write(b []byte) (int, error) {
-	n, err := p.w.Write(b)
-	p.n += int64(n)
-	return n, err
-}
-
-func (p *position) Seek(off int64, whence int) (int64, error) {
-	if off != 0 || whence != io.SeekCurrent {
-		return 0, fmt.Errorf("this file is written in one go")
-	}
-	return p.n, nil
 }

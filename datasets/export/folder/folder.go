@@ -21,7 +21,7 @@ import (
 	"orchard/internal/exit"
 )
 
-// Formats is the names of the formats, without compression.
+// Formats is the names of the formats; what follows a dot is how the lines are compressed.
 var Formats = []string{"parquet", "jsonl", "jsonl.zst", "jsonl.gz", "arrow"}
 
 // DefaultFileBytes is when a file is full, as stored.

@@ -240,6 +240,38 @@ func TestStoppedExportGoesOn(t *testing.T) {
 	}
 }
 
+// TestFolderByAnyName: a path that is not in its shortest form, or has the marks of a
+// pattern in it, is as good as any.
+func TestFolderByAnyName(t *testing.T) {
+	t.Parallel()
+	v := version(t, 60)
+	for _, name := range []string{"plain/", "./plain", "a/../plain", "rows[1", "rows*"} {
+		dir := t.TempDir() + "/" + name
+		must(t, os.MkdirAll(filepath.Join(dir, "data"), 0o755))
+		must(t, os.MkdirAll(filepath.Dir(dir)+"/a", 0o755))
+		left := filepath.Join(dir, "data", ".train-00000.parquet") // of another, that was killed
+		must(t, os.WriteFile(left, []byte("x"), 0o644))
+		ctx, cancel := context.WithCancel(t.Context())
+		o := options(t, v, "jsonl", 700)
+		o.Progress = func(rows int64) {
+			if rows == 58 {
+				cancel()
+			}
+		}
+		if _, err := Write(ctx, v, dir, o); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+		_, err := Write(t.Context(), v, dir, options(t, v, "jsonl", 700))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(left); err == nil {
+			t.Errorf("%s: what was begun is still there", name)
+		}
+	}
+}
+
 // TestNothingIsReplaced: files of others, changed ones and other exports stay.
 func TestNothingIsReplaced(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"syscall"
 
 	"orchard/internal/exit"
@@ -80,16 +81,16 @@ func (e *export) present(i int, f entry) error {
 	if i >= len(e.state.Files) {
 		return nil // after one that is gone
 	}
-	final := filepath.Join(e.dir, f.Name)
-	for _, path := range []string{final, e.hidden(i)} {
-		if path == e.dir { // no name yet
-			continue
-		}
+	places := []string{e.hidden(i)}
+	if f.Name != "" {
+		places = []string{filepath.Join(e.dir, f.Name), e.hidden(i)}
+	}
+	for _, path := range places {
 		sum, err := hashFile(path)
 		switch {
 		case err == nil && sum == f.SHA256:
 			return nil
-		case err == nil && path == final:
+		case err == nil && path != e.hidden(i):
 			return exit.Inputf("%s: was changed after it was written: it has sha256 %s, expected %s; delete it and run this again", path, short(sum), short(f.SHA256))
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return exit.Configf("read %s: %w", path, err)
@@ -103,16 +104,18 @@ func (e *export) present(i int, f entry) error {
 // clear removes what a process that died had begun, and finished files that no longer
 // count; those that have their names are found when they are written again.
 func (e *export) clear(from int) error {
-	left, err := filepath.Glob(filepath.Join(e.dir, "data", ".train-*"))
+	data := filepath.Join(e.dir, "data")
+	left, err := os.ReadDir(data)
 	if err != nil {
-		return err
+		return exit.Configf("read %s: %w", data, err)
 	}
 	keep := map[string]bool{}
 	for i := range from {
 		keep[e.hidden(i)] = true
 	}
-	for _, path := range left {
-		if !keep[path] {
+	for _, f := range left {
+		path := filepath.Join(data, f.Name())
+		if strings.HasPrefix(f.Name(), ".train-") && !keep[path] {
 			if err := os.Remove(path); err != nil {
 				return exit.Configf("clear %s: %w", path, err)
 			}

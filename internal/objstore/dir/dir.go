@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"orchard/internal/exit"
 	"orchard/internal/objstore"
 )
 
@@ -143,7 +144,8 @@ func info(key string, fi fs.FileInfo) objstore.Info {
 }
 
 // explain wraps a system error so that callers can branch on its kind, and names the
-// path once.
+// path once. A full disk is gone until somebody makes room; a folder that this user cannot
+// use is the machine's fault.
 func explain(op, path string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -159,7 +161,9 @@ func explain(op, path string, err error) error {
 	case errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("%s %s: %w", op, path, objstore.ErrExists)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%s %s: %w: %w", op, path, objstore.ErrNoSpace, err)
+		return exit.Gonef("%s %s: %w: %w", op, path, objstore.ErrNoSpace, err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return exit.Configf("%s %s: %w", op, path, err)
 	}
 	return fmt.Errorf("%s %s: %w", op, path, err)
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"orchard/internal/exit"
 	"orchard/internal/objstore"
 )
 
@@ -46,17 +47,17 @@ func TestChildFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	big := objstore.Bytes(make([]byte, 1<<20))
-	check := func(err error, want error) {
+	check := func(err error, want error, code int) {
 		t.Helper()
-		if !errors.Is(err, want) || !strings.Contains(err.Error(), mount) {
-			t.Errorf("error %v, want one that is %v and names the path", err, want)
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), mount) || exit.Code(err) != code {
+			t.Errorf("error %v (exit %d), want one that is %v (exit %d) and names the path", err, exit.Code(err), want, code)
 		}
 	}
 	_, err = s.Create(t.Context(), "data/big", big)
-	check(err, objstore.ErrNoSpace)
-	check(err, syscall.ENOSPC)
+	check(err, objstore.ErrNoSpace, exit.Gone)
+	check(err, syscall.ENOSPC, exit.Gone)
 	_, err = s.Swap(t.Context(), "refs/x", big, old.ETag)
-	check(err, objstore.ErrNoSpace)
+	check(err, objstore.ErrNoSpace, exit.Gone)
 	if left, _ := filepath.Glob(filepath.Join(mount, "*", tempPrefix+"*")); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
@@ -71,6 +72,6 @@ func TestChildFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = s.Create(t.Context(), "data/more", objstore.Bytes("x"))
-	check(err, syscall.EROFS)
-	check(s.Delete(t.Context(), "data/small"), syscall.EROFS)
+	check(err, syscall.EROFS, exit.Config)
+	check(s.Delete(t.Context(), "data/small"), syscall.EROFS, exit.Config)
 }

@@ -62,6 +62,9 @@ func newClient(cfg Config) (*client, error) {
 	if cfg.AccessKey != "" && cfg.SecretKey == "" {
 		return nil, fmt.Errorf("the key id %s has no secret: set both of %s", cfg.AccessKey, cfg.KeySource)
 	}
+	if cfg.AccessKey == "" && cfg.SecretKey != "" {
+		return nil, fmt.Errorf("there is a secret without a key id: set both of %s", cfg.KeySource)
+	}
 	base, err := transport(cfg.CABundle)
 	if err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ func FromEnv(getenv func(string) string) Config {
 		{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, {"AWS_ACCESS_KEY", "AWS_SECRET_KEY"},
 		{"MINIO_ACCESS_KEY", "MINIO_SECRET_KEY"}, {"MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"},
 	} {
-		if id := getenv(pair[0]); id != "" {
+		if id := getenv(pair[0]); id != "" || getenv(pair[1]) != "" {
 			c.AccessKey, c.SecretKey, c.KeySource = id, Secret(getenv(pair[1])), pair[0]+" and "+pair[1]
 			if strings.HasPrefix(pair[0], "AWS_") {
 				c.SessionToken = Secret(getenv("AWS_SESSION_TOKEN"))
@@ -80,7 +80,7 @@ func (c Config) endpoint() (host string, secure bool, err error) {
 	}
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", false, fmt.Errorf("endpoint must look like http://host:port or https://host, without a path or a password")
+		return "", false, fmt.Errorf("AWS_ENDPOINT_URL_S3 (or AWS_ENDPOINT_URL, MINIO_ENDPOINT) must look like http://host:port or https://host, without a path or a password")
 	}
 	return u.Host, u.Scheme == "https", nil
 }

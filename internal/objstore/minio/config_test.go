@@ -69,6 +69,8 @@ func TestBadConfigurations(t *testing.T) {
 		"or a password":  {Endpoint: "http://u:p@h"},
 		"auto, path or":  {Addressing: "both"},
 		"has no secret":  {AccessKey: "id", KeySource: "A and B"},
+		"without a key":  FromEnv(env(map[string]string{"AWS_SECRET_ACCESS_KEY": "x", "MINIO_ACCESS_KEY": "id", "MINIO_SECRET_KEY": "y"})),
+		"AWS_ENDPOINT":   {Endpoint: "localhost"},
 	} {
 		if _, err := Open("s3://bucket/x", c); exit.Code(err) != exit.Config || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", c, err, want)

@@ -22,7 +22,12 @@ type chain struct {
 	curr   credentials.Provider
 	source string
 	keyID  string
+	again  time.Time // when to ask once more though nobody had any; zero is never
 }
+
+// askAgain is how long it counts that an optional link was in trouble: a machine whose
+// metadata service was slow once is not nobody for good.
+const askAgain = time.Minute
 
 type link struct {
 	name     string
@@ -72,9 +77,11 @@ func (e *credentialsError) Unwrap() error { return e.err }
 
 // RetrieveWithCredContext is called when there are no credentials or they run out.
 func (c *chain) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
+	trouble := false
 	for _, l := range c.links {
 		v, err := l.provider.RetrieveWithCredContext(cc)
 		if err != nil && l.optional {
+			trouble = true
 			continue
 		}
 		if err != nil {
@@ -84,13 +91,16 @@ func (c *chain) RetrieveWithCredContext(cc *credentials.CredContext) (credential
 			continue
 		}
 		c.mu.Lock()
-		c.curr, c.source, c.keyID = l.provider, l.name, v.AccessKeyID
+		c.curr, c.source, c.keyID, c.again = l.provider, l.name, v.AccessKeyID, time.Time{}
 		c.mu.Unlock()
 		return v, nil
 	}
 	c.mu.Lock()
-	c.curr = &credentials.Static{}
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.curr, c.again = &credentials.Static{}, time.Time{}
+	if trouble {
+		c.again = time.Now().Add(askAgain)
+	}
 	return credentials.Value{SignerType: credentials.SignatureAnonymous}, nil
 }
 
@@ -101,7 +111,7 @@ func (c *chain) Retrieve() (credentials.Value, error) { return c.RetrieveWithCre
 func (c *chain) IsExpired() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.curr == nil || c.curr.IsExpired()
+	return c.curr == nil || c.curr.IsExpired() || !c.again.IsZero() && time.Now().After(c.again)
 }
 
 // String names the identity that requests have, never a secret.

@@ -61,6 +61,9 @@ func (s *Store) explain(ctx context.Context, op, key string, a *answer, err erro
 	if creds == nil && errors.As(err, &u) { // its URL is the key once more
 		err = fmt.Errorf("%s: %w", s.url, u.Err)
 	}
+	if errors.Is(err, errForeign) {
+		return exit.Configf("%s: %s %w", what, s.url, errForeign)
+	}
 	if why := tlsTrouble(err, s.url); why != "" {
 		return exit.Configf("%s: %s: %w", what, why, err)
 	}
@@ -73,12 +76,16 @@ func isNetwork(err error) bool {
 }
 
 func (s *Store) explainAnswer(what string, a *answer, r s3.ErrorResponse) error {
+	r.Message = brief(r.Message)
 	said := r.Code
 	if r.Message != "" && r.Message != r.Code {
 		said = strings.TrimSuffix(r.Message, ".") + " (" + r.Code + ")"
 	}
 	config := func(format string, args ...any) error {
 		return exit.Configf("%s: %s: %s", what, fmt.Sprintf(format, args...), said)
+	}
+	if r.Code == s3.InternalError && r.StatusCode == 0 { // minio-go, of an answer without what objects have
+		return config("%s %v", s.url, errForeign)
 	}
 	switch r.Code {
 	case s3.NoSuchKey, "NoSuchVersion":
@@ -92,7 +99,7 @@ func (s *Store) explainAnswer(what string, a *answer, r s3.ErrorResponse) error 
 	case "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded", "InsufficientCapacity":
 		return exit.Gonef("%s: %w: %s", what, objstore.ErrNoSpace, said)
 	case "InvalidAccessKeyId", "InvalidTokenId", "InvalidToken", "InvalidClientTokenId":
-		return config("%s does not know us: %s", s.url, s.creds)
+		return config("%s does not know us, or a session has expired: %s", s.url, s.creds) // MinIO forgets those
 	case "SignatureDoesNotMatch":
 		return config("%s does not accept the secret: %s", s.url, s.creds)
 	case s3.AccessDenied, "AllAccessDisabled", "AccountProblem":
@@ -124,7 +131,19 @@ func (s *Store) explainAnswer(what string, a *answer, r s3.ErrorResponse) error 
 	case n >= 500, n == http.StatusTooManyRequests, n == http.StatusRequestTimeout, n == 499:
 		return exit.Retryf("%s: %w: %s", what, objstore.ErrUnavailable, said)
 	}
+	if r.Code == "" || r.Code[0] < 'A' || strings.Contains(r.Message, "must be made to API port") { // no code of S3: that is the HTTP status; MinIO's console
+		return config("%s %v", s.url, errForeign)
+	}
 	return fmt.Errorf("%s: %s answered %d: %s", what, s.url, r.StatusCode, said)
+}
+
+// brief is the beginning of what a server said, in a line: it may be a page.
+func brief(s string) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	if r := []rune(s); len(r) > 200 {
+		s = string(r[:200]) + "…"
+	}
+	return s
 }
 
 // skew says how far the clocks are apart; server is zero when it did not say.

@@ -51,7 +51,7 @@ func TestErrors(t *testing.T) {
 		{404, "NoSuchKey", "The specified key does not exist.", nil, exit.Bug, objstore.ErrNotFound, "/k: object not found"},
 		{404, "NoSuchBucket", "The specified bucket does not exist", nil, exit.Config, nil, `no bucket "bucket" at http://127.0.0.1`},
 		{404, "NoSuchBucket", "The specified bucket does not exist", nil, exit.Config, nil, "mb s3://bucket"},
-		{403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.", nil, exit.Config, nil, "key id key-of-tests from the test"},
+		{403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.", nil, exit.Config, nil, "or a session has expired: key id key-of-tests from the test"},
 		{403, "SignatureDoesNotMatch", "The request signature we calculated does not match.", nil, exit.Config, nil, "does not accept the secret: key id key-of-tests"},
 		{403, "AccessDenied", "Access Denied.", nil, exit.Config, nil, `not allowed on bucket "bucket"`},
 		{403, "", "", nil, exit.Config, nil, `not allowed on bucket "bucket"`},
@@ -73,6 +73,11 @@ func TestErrors(t *testing.T) {
 		{501, "NotImplemented", "A header you provided implies functionality that is not implemented.", nil, exit.Config, nil, "cannot do this"},
 		{412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold", nil, exit.Bug, objstore.ErrExists, ""},
 		{400, "KeyTooLongError", "Your key is too long", nil, exit.Bug, nil, "answered 400: Your key is too long (KeyTooLongError)"},
+		{400, "InvalidArgument", "S3 API Requests must be made to API port.", nil, exit.Config, nil, "is AWS_ENDPOINT_URL_S3 right?"},
+		{400, "", "", nil, exit.Config, nil, "as an S3 service does"},
+		{401, "", "", nil, exit.Config, nil, "as an S3 service does"},
+		{405, "", "", nil, exit.Config, nil, "as an S3 service does"},
+		{302, "", "", http.Header{"Location": {"/login"}}, exit.Config, nil, "as an S3 service does"},
 	} {
 		t.Run(fmt.Sprint(c.status, " ", c.code), func(t *testing.T) {
 			t.Parallel()
@@ -197,7 +202,7 @@ func TestRealErrors(t *testing.T) {
 		s    *Store
 		want string
 	}{
-		"wrong id":        {with(func(s *service) { s.cfg.AccessKey = "nobody-knows" }), "does not know us: key id nobody-knows"},
+		"wrong id":        {with(func(s *service) { s.cfg.AccessKey = "nobody-knows" }), "session has expired: key id nobody-knows"},
 		"wrong secret":    {with(func(s *service) { s.cfg.SecretKey = "not-this-one" }), "does not accept the secret: key id orchard"},
 		"nobody":          {with(func(s *service) { s.cfg.AccessKey = "" }), "no credentials were found"},
 		"unknown session": {with(func(s *service) { s.cfg.SessionToken = "x.y.z" }), "does not know us"},

@@ -62,7 +62,9 @@ func (s *Store) probe(ctx context.Context) (missing string, err error) {
 		_, err := s.putOnce(ctx, "probe", key, name, objstore.Bytes("probe\n"), c)
 		return err
 	}
-	if err := put(absent); err != nil && !errors.Is(err, objstore.ErrExists) {
+	if err := put(absent); errors.Is(err, objstore.ErrNotFound) { // a new object cannot be missing
+		return "", exit.Configf("probe %s/%s: %s %w", s, key, s.url, errForeign)
+	} else if err != nil && !errors.Is(err, objstore.ErrExists) {
 		return "", err
 	}
 	defer s.tidy(ctx, key, name)

@@ -112,7 +112,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[objstore.Info
 				continue // no object of ours: a console's folder, a probe
 			}
 			if key <= last {
-				yield(objstore.Info{}, fmt.Errorf("list %s/%s: %s does not list in byte order: %q came after %q", s, prefix, s.url, key, last))
+				yield(objstore.Info{}, exit.Configf("list %s/%s: %s does not list in byte order: %q came after %q", s, prefix, s.url, key, last))
 				return
 			}
 			last = key

@@ -5,11 +5,16 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
 // errIdle: the other side went silent.
 var errIdle = errors.New("no byte moved for too long")
+
+// errForeign: whoever answered speaks no S3. That is a wrong address, and never means
+// that there is nothing.
+var errForeign = errors.New("does not answer as an S3 service does: is AWS_ENDPOINT_URL_S3 right?")
 
 // wire gives up requests on which nothing moves, and tells who listens what was answered.
 type wire struct {
@@ -57,8 +62,25 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
 		a.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	}
+	if foreign(req, resp) {
+		cancel(nil)
+		return nil, errors.Join(errForeign, resp.Body.Close())
+	}
 	resp.Body = &moving{ReadCloser: resp.Body, idle: w.idle, timer: timer, ctx: ctx, cancel: cancel}
 	return resp, nil
+}
+
+// foreign tells the answers of web servers, consoles and login pages. A page that says to
+// come back later may be of a proxy before the service. An object may be a page.
+func foreign(req *http.Request, resp *http.Response) bool {
+	kind := resp.Header.Get("Content-Type")
+	switch n := resp.StatusCode; {
+	case n == http.StatusRequestTimeout, n == http.StatusTooManyRequests, n >= 500:
+		return false
+	case n >= 300:
+		return strings.HasPrefix(kind, "text/html")
+	}
+	return req.URL.Query().Has("list-type") && !strings.Contains(kind, "xml")
 }
 
 func cause(ctx context.Context, err error) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"orchard/datasets"
 	"orchard/internal/exit"
 	"orchard/internal/pipeline"
 	"orchard/internal/pipeline/process"
@@ -180,6 +181,11 @@ func defaults(w *pipeline.Workflow, params map[string]string) error {
 			params["out"] = "orchard-data"
 		case "tasks":
 			params["tasks"] = "examples"
+		}
+	}
+	if out, ok := params["out"]; ok {
+		if err := datasets.CheckRoot(out); err != nil {
+			return exit.Configf("-p out: %w", err)
 		}
 	}
 	for _, name := range []string{"out", "tasks"} {
