@@ -53,13 +53,21 @@ fuzz-smoke: ## fuzz every parser for a few seconds
 	  for t in $$(grep -rhoE '^func Fuzz[A-Za-z0-9_]+' $$f/*_test.go | sed 's/func //' | sort -u); do \
 	    $(GO) test -run '^$$' -fuzz "^$$t\$$" -fuzztime 5s $$f; done; done
 
-bench: build ## run the benchmarks; ratios compare with the bare thing in the same run
+bench: build ## run the benchmarks, on the test cluster too (as root); ratios compare with the bare thing in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./agent/... ./internal/sandbox/... ./datasets/...
+	test/e2e/kube/run.sh -run '^$$' -bench . -benchtime 5x -timeout 30m
 
-soak: ## long suites, run by hand: crash points, many sandboxes
+soak: ## long suites, run by hand (as root): crash points, thousands of sandboxes, chaos; figures in dist/soak.txt
+	@mkdir -p dist && rm -f dist/soak.txt
 	ORCHARD_SOAK=1 $(GO) test -count=1 -timeout 3h $(PKGS)
+	test/cluster/build.sh kwok
+	ORCHARD_SOAK=1 ORCHARD_SOAK_REPORT=$(CURDIR)/dist/soak.txt test/e2e/kube/run.sh -timeout 3h
+	@cat dist/soak.txt
+
+crash: ## kill every stage before and after each of its store writes, and run it again (about 20 min)
+	ORCHARD_SOAK=1 $(GO) test -count=1 -timeout 2h -run 'Kill|Crash|SIGTERM|StoreAway|Commit' ./cmd/orchard ./datasets/... ./internal/runner/... ./internal/objstore/...
 
 clean: ## remove what the other targets made
 	rm -rf bin demo dist
 
-.PHONY: help build demo test e2e images cluster-up cluster-down test-race lint verify fuzz-smoke bench soak clean
+.PHONY: help build demo test e2e images cluster-up cluster-down test-race lint verify fuzz-smoke bench soak crash clean

@@ -2,6 +2,7 @@ package envctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -31,7 +32,9 @@ type benchResult struct {
 	PerSecond   float64        `json:"commands_per_second"`
 	Create      percentiles    `json:"create_ms"`
 	Exec        percentiles    `json:"exec_ms"`
-	Errors      map[string]int `json:"errors"` // by kind
+	HoldSeconds float64        `json:"hold_seconds,omitempty"` // --hold
+	Held        int            `json:"held,omitempty"`         // sandboxes that were still there at its end
+	Errors      map[string]int `json:"errors"`                 // by kind
 	LeftBehind  []string       `json:"left_behind,omitempty"`
 	Stopped     bool           `json:"stopped,omitempty"`
 }
@@ -59,8 +62,8 @@ func (p *Program) bench() *cli.Command {
 	return &cli.Command{
 		Name: "bench", Usage: "make sandboxes, run commands in each, end them, and tell how fast that was",
 		Description: "All are made first, so that they live at the same time; then the commands run, those of one\n" +
-			"sandbox one after the other. Ctrl-C ends it early and ends its sandboxes. The exit code is 1\n" +
-			"when anything did not work.",
+			"sandbox one after the other. With --lease heartbeats keep them. Ctrl-C ends it early and ends\n" +
+			"its sandboxes. The exit code is 1 when anything did not work.",
 		Flags: append([]cli.Flag{
 			&cli.IntFlag{Name: "sandboxes", Aliases: []string{"n"}, Value: 10, Usage: "how many"},
 			&cli.IntFlag{Name: "execs", Aliases: []string{"k"}, Value: 4, Usage: "commands in each"},
@@ -68,6 +71,7 @@ func (p *Program) bench() *cli.Command {
 			&cli.StringFlag{Name: "image", Value: "host", Usage: "`IMAGE`"},
 			&cli.StringFlag{Name: "cmd", Value: "true", Usage: "`COMMAND` for the shell"},
 			&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "of each command"},
+			&cli.DurationFlag{Name: "hold", Usage: "keep all sandboxes for `TIME` after the commands, and look that none is lost"},
 		}, specFlags()...),
 		Action: func(c *cli.Context) error {
 			if _, err := want(c, 0, 0); err != nil {
@@ -77,10 +81,10 @@ func (p *Program) bench() *cli.Command {
 			if err != nil {
 				return err
 			}
-			b := &bench{program: p, spec: s, command: client.Command{Shell: c.String("cmd"), Timeout: c.Duration("timeout")}, execs: c.Int("execs")}
+			b := &bench{program: p, spec: s, command: client.Command{Shell: c.String("cmd"), Timeout: c.Duration("timeout")}, execs: c.Int("execs"), hold: c.Duration("hold")}
 			n, width := c.Int("sandboxes"), c.Int("concurrency")
-			if n < 1 || b.execs < 0 || width < 0 || s.ID != "" {
-				return exit.Configf("bench: --sandboxes from 1, --execs and --concurrency from 0, and no --id")
+			if n < 1 || b.execs < 0 || width < 0 || b.hold < 0 || s.ID != "" {
+				return exit.Configf("bench: --sandboxes from 1, --execs, --concurrency and --hold from 0, and no --id")
 			}
 			if width == 0 {
 				width = n
@@ -107,6 +111,8 @@ type bench struct {
 	spec    client.Spec
 	command client.Command
 	execs   int
+	hold    time.Duration
+	beating sync.WaitGroup // heartbeats
 
 	mu      sync.Mutex
 	boxes   []*client.Sandbox // all that may be there
@@ -122,6 +128,10 @@ func (b *bench) count(err error, took time.Duration, times *[]time.Duration) {
 	defer b.mu.Unlock()
 	if err != nil {
 		name, _ := kind(err)
+		var gone *client.Gone
+		if errors.As(err, &gone) {
+			name += " (" + gone.Reason + ")"
+		}
 		b.errors[name]++
 		return
 	}
@@ -131,7 +141,8 @@ func (b *bench) count(err error, took time.Duration, times *[]time.Duration) {
 func (b *bench) run(ctx context.Context, sdk *client.Client, n, width int) benchResult {
 	b.errors = map[string]int{}
 	began := time.Now()
-	ready := b.create(ctx, sdk, n, width)
+	alive, stop := context.WithCancel(ctx)
+	ready := b.create(alive, sdk, n, width)
 	middle := time.Now()
 	b.program.say("%d sandboxes ready after %v", len(ready), middle.Sub(began).Round(time.Millisecond))
 	var work errgroup.Group
@@ -154,20 +165,28 @@ func (b *bench) run(ctx context.Context, sdk *client.Client, n, width int) bench
 	}
 	_ = work.Wait() // errors are counted
 	ended := time.Now()
+	held := b.keep(ctx, ready, width)
 	b.clean(ctx, width)
+	stop()
+	b.beating.Wait()
 	r := benchResult{
 		Image: b.spec.Image, Command: b.command.Shell, Concurrency: width, Sandboxes: n, Created: len(ready),
 		Execs: n * b.execs, Succeeded: len(b.ran), Seconds: ended.Sub(began).Seconds(), ExecSeconds: ended.Sub(middle).Seconds(),
 		Create: percentilesOf(b.created), Exec: percentilesOf(b.ran), Errors: b.errors, LeftBehind: b.left, Stopped: ctx.Err() != nil,
 	}
-	r.Success = float64(r.Created+r.Succeeded) / float64(r.Sandboxes+r.Execs)
+	worked, asked := r.Created+r.Succeeded, r.Sandboxes+r.Execs
+	if b.hold > 0 {
+		r.HoldSeconds, r.Held = b.hold.Seconds(), held
+		worked, asked = worked+held, asked+n
+	}
+	r.Success = float64(worked) / float64(asked)
 	if r.ExecSeconds > 0 {
 		r.PerSecond = float64(r.Succeeded) / r.ExecSeconds
 	}
 	return r
 }
 
-// create makes n sandboxes and returns those that are ready.
+// create makes n sandboxes and returns those that are ready. They are kept alive as long as ctx is.
 func (b *bench) create(ctx context.Context, sdk *client.Client, n, width int) (ready []*client.Sandbox) {
 	var work errgroup.Group
 	work.SetLimit(width)
@@ -191,6 +210,10 @@ func (b *bench) create(ctx context.Context, sdk *client.Client, n, width int) (r
 				b.mu.Lock()
 				ready = append(ready, box)
 				b.mu.Unlock()
+				if lease := b.spec.Lease; lease > 0 {
+					// One that is lost is missed by what comes next.
+					b.beating.Go(func() { _ = box.KeepAlive(ctx, lease) })
+				}
 			}
 			return nil
 		})
@@ -199,9 +222,38 @@ func (b *bench) create(ctx context.Context, sdk *client.Client, n, width int) (r
 	return ready
 }
 
+// keep waits for the time of the hold and counts the sandboxes that are there after it.
+func (b *bench) keep(ctx context.Context, ready []*client.Sandbox, width int) (held int) {
+	if b.hold == 0 {
+		return 0
+	}
+	b.program.say("%d sandboxes are kept for %v", len(ready), b.hold)
+	select {
+	case <-ctx.Done():
+		return 0
+	case <-time.After(b.hold):
+	}
+	var work errgroup.Group
+	work.SetLimit(width)
+	var times []time.Duration
+	for _, box := range ready {
+		work.Go(func() error {
+			info, err := box.Info(ctx)
+			if err == nil && info.Status != client.Ready {
+				err = &client.Gone{Reason: info.Reason, Detail: info.Message}
+			}
+			b.count(err, 0, &times)
+			return nil
+		})
+	}
+	_ = work.Wait() // errors are counted
+	return len(times)
+}
+
 // clean ends every sandbox, also when the bench was stopped.
 func (b *bench) clean(ctx context.Context, width int) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+	patience := 2*time.Minute + time.Duration(len(b.boxes))*100*time.Millisecond
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	var work errgroup.Group
 	work.SetLimit(width)
@@ -227,6 +279,9 @@ func (r benchResult) describe(w io.Writer) {
 		p    percentiles
 	}{{"create", r.Create}, {"exec", r.Exec}} {
 		fmt.Fprintf(w, "%-9s p50 %.1f ms, p90 %.1f ms, p99 %.1f ms, longest %.1f ms\n", t.name, t.p.P50, t.p.P90, t.p.P99, t.p.Max)
+	}
+	if r.HoldSeconds > 0 {
+		fmt.Fprintf(w, "held      %d for %.0f s\n", r.Held, r.HoldSeconds)
 	}
 	if len(r.Errors) > 0 {
 		fmt.Fprintf(w, "errors    %v\n", r.Errors)

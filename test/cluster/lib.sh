@@ -38,8 +38,9 @@ pid_of() {
 
 start_component() {
   pid_of "$1" >/dev/null && return
-  # The locks of the caller (9, and 8 of the e2e run) stay with the caller.
-  setsid bash "$RUN/components/$1" >>"$RUN/logs/$1.log" 2>&1 </dev/null 8>&- 9>&- &
+  # What the caller has open stays with the caller: a lock that a component had would outlive it.
+  setsid bash -c 'for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd < 3)) || exec {fd}>&-; done; exec bash "$0"' \
+    "$RUN/components/$1" >>"$RUN/logs/$1.log" 2>&1 </dev/null &
   echo "$! $(born $!)" >"$RUN/pids/$1"
   disown
 }

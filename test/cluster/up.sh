@@ -69,7 +69,7 @@ define apiserver kube-apiserver --etcd-servers=http://127.0.0.1:12379 --secure-p
 define controller-manager kube-controller-manager --kubeconfig=controller-manager.kubeconfig --leader-elect=false \
   --service-account-private-key-file=pki/sa.key --root-ca-file=pki/ca.crt --allocate-node-cidrs=true \
   --cluster-cidr=198.18.0.0/17 --service-cluster-ip-range=198.19.0.0/16
-define scheduler kube-scheduler --kubeconfig=scheduler.kubeconfig --leader-elect=false
+define scheduler kube-scheduler --kubeconfig=scheduler.kubeconfig --leader-elect=false --kube-api-qps=500 --kube-api-burst=1000
 define kube-proxy kube-proxy --kubeconfig proxy.kubeconfig --proxy-mode=nftables --hostname-override=$node --cluster-cidr=198.18.0.0/17 \
   --healthz-bind-address=127.0.0.1:11256 --metrics-bind-address=127.0.0.1:11249 --conntrack-max-per-core=0
 define kube-router kube-router --run-firewall=true --run-router=false --run-service-proxy=false --kubeconfig admin.kubeconfig \

@@ -62,7 +62,7 @@ func importExamples() (tasks []record.Task, v *datasets.Version, dir string, err
 	if err != nil {
 		return nil, nil, dir, err
 	}
-	if v, err = datasets.Open(context.Background(), datasets.Local, result.URI); err != nil {
+	if v, err = datasets.Open(context.Background(), datasets.Stores, result.URI); err != nil {
 		return nil, nil, dir, err
 	}
 	for t, err := range datasets.Rows[record.Task](context.Background(), v) {

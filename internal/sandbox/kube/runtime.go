@@ -183,8 +183,18 @@ func slim(o any) (any, error) {
 	if m, ok := o.(metav1.Object); ok {
 		m.SetManagedFields(nil)
 	}
-	if n, ok := o.(*corev1.Node); ok {
-		n.Status.Images = nil
+	switch o := o.(type) {
+	case *corev1.Node:
+		o.Status.Images = nil
+	case *corev1.Pod:
+		if poolOf(o) != "" {
+			break // an idle one is written back as it is here
+		}
+		o.Spec.InitContainers, o.Spec.Volumes, o.Spec.Tolerations = nil, nil, nil
+		for i := range o.Spec.Containers {
+			c := &o.Spec.Containers[i]
+			c.VolumeMounts, c.Ports, c.SecurityContext, c.ReadinessProbe = nil, nil, nil, nil
+		}
 	}
 	return o, nil
 }

@@ -2,12 +2,14 @@ package kube_test
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Helm runs helm on the release that the tests run against.
@@ -22,11 +24,14 @@ func Helm(t testing.TB, args ...string) {
 
 // `helm test` makes a sandbox with the release's own rights, as users are told to try first.
 func TestHelmTest(t *testing.T) {
+	t.Parallel()
 	Helm(t, "test", release, "--logs", "--timeout", "2m")
 }
 
-// An upgrade keeps the keys: other ones would lock the controllers out of what runs.
-func TestUpgradeKeepsKeys(t *testing.T) {
+// Upgrade replaces every controller, as an upgrade with new values does, and waits until that is
+// done. It keeps the keys: other ones would lock the controllers out of what runs.
+func Upgrade(t testing.TB) {
+	t.Helper()
 	keys := func() map[string][]byte {
 		t.Helper()
 		list, err := API(t).CoreV1().Secrets(namespace).List(t.Context(), meta.ListOptions{LabelSelector: component + "controller"})
@@ -35,9 +40,18 @@ func TestUpgradeKeepsKeys(t *testing.T) {
 		}
 		return list.Items[0].Data
 	}
-	before := keys()
-	Helm(t, "upgrade", release, "../../../charts/orchard", "--reuse-values", "--set-string", "podAnnotations.upgraded=yes", "--wait", "--timeout", "2m")
+	before, old := keys(), map[types.UID]bool{}
+	for _, p := range controllerPods(t.Context(), t) {
+		old[p.UID] = true
+	}
+	Helm(t, "upgrade", release, "../../../charts/orchard", "--reuse-values", "--set-string", fmt.Sprintf("podAnnotations.upgraded=at-%d", time.Now().UnixNano()), "--wait", "--timeout", "2m")
+	AllReady(t)
+	for _, p := range controllerPods(t.Context(), t) {
+		if old[p.UID] {
+			t.Errorf("Pod %s is there after the upgrade", p.Name)
+		}
+	}
 	if diff := cmp.Diff(before, keys()); diff != "" {
-		t.Error("an upgrade without new values made other keys")
+		t.Error("an upgrade without new keys made other ones")
 	}
 }

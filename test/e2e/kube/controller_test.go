@@ -92,6 +92,7 @@ func NewSandbox(t testing.TB, spec sandbox.Spec) sandbox.Sandbox {
 
 // A command runs in every kind of image, and its end and output come back.
 func TestEveryImageRunsCommands(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		image   string
 		command sandbox.Command
@@ -116,6 +117,7 @@ func TestEveryImageRunsCommands(t *testing.T) {
 // A sandbox that one replica made is every other's too: commands sent to each run in it, and
 // each knows the jobs of the others.
 func TestAnyReplicaAnswers(t *testing.T) {
+	t.Parallel()
 	replicas := Replicas(t)
 	if len(replicas) != 3 {
 		t.Fatalf("%d replicas are ready, want 3", len(replicas))

@@ -45,10 +45,20 @@ func Roomy(image string) client.Spec {
 	}
 }
 
-// Begin is a sandbox of the test's own.
+// Begin is a sandbox of the test's own, which is ready.
 func Begin(t testing.TB, spec client.Spec) *client.Sandbox {
 	t.Helper()
-	s, err := SDK(t, Controller(t).URL).Create(t.Context(), spec)
+	s := Ask(t, spec)
+	if _, err := s.Wait(t.Context(), spec.ReadyTimeout, nil); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Ask is one that starts.
+func Ask(t testing.TB, spec client.Spec) *client.Sandbox {
+	t.Helper()
+	s, _, err := SDK(t, Controller(t).URL).Begin(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}

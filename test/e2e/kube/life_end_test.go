@@ -22,7 +22,9 @@ import (
 func TestD1_SandboxesEndWithoutAnyController(t *testing.T) {
 	leased, timed := Roomy(shImage), Roomy(bareImage)
 	leased.Lease, timed.Lifetime = 10*time.Second, 20*time.Second
-	a, b, c := Begin(t, leased), Begin(t, timed), Begin(t, Roomy(bareImage))
+	c := Begin(t, Roomy(bareImage))
+	// They need not be ready before, and may end before that is seen.
+	a, b := Ask(t, leased), Ask(t, timed)
 	back := NoControllers(t)
 	for _, s := range []*client.Sandbox{a, b} {
 		awaitPhase(t, sandboxNamespace, "sandbox-"+s.ID(), core.PodFailed, core.PodSucceeded)
@@ -186,7 +188,10 @@ func TestD13_NothingIsRunAgainInAReplacement(t *testing.T) {
 	body := map[string]any{"command": "echo ran >>d13; sleep 600", "wait": true, "timeout_seconds": 600}
 	answered := make(chan Answer, 1)
 	go func() {
-		a, err := Request(t.Context(), t, "POST", all[0]+"/sandboxes/"+s.ID()+"/exec", body)
+		// One that runs in the second is not waited for to its end.
+		ctx, stop := context.WithTimeout(t.Context(), patience)
+		defer stop()
+		a, err := Request(ctx, t, "POST", all[0]+"/sandboxes/"+s.ID()+"/exec", body)
 		if err != nil {
 			a.Body = []byte(err.Error())
 		}
@@ -205,16 +210,17 @@ func TestD13_NothingIsRunAgainInAReplacement(t *testing.T) {
 	if _, err := SDK(t, all[1]).Create(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
+	got := <-answered
+	if ran := Run(t, s, "cat d13 2>&1; :"); !strings.Contains(string(ran.Stdout), "No such file") {
+		t.Errorf("the command of the first ran in the second: %s", ran.Stdout)
+	}
 	var j Job
-	into(t, <-answered, &j)
+	into(t, got, &j)
 	if j.Status != "failed" || j.Reason != "lost" || j.ExitCode != nil || j.Retryable == nil || !*j.Retryable {
 		t.Errorf("the command in the first: %v", j)
 	}
 	if after := JobOf(t, all[2], j.ID); after.Reason != "lost" || after.SandboxReason != "replaced" && after.SandboxReason != j.SandboxReason {
 		t.Errorf("asked for later: %v", after)
-	}
-	if got := Run(t, s, "cat d13 2>&1; :"); !strings.Contains(string(got.Stdout), "No such file") {
-		t.Errorf("in the second: %s", got.Stdout)
 	}
 }
 

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
@@ -31,16 +34,73 @@ func controllerPods(ctx context.Context, t testing.TB) []core.Pod {
 	return list.Items
 }
 
-// KillContainer ends the first process of a Pod's container as kill -9 does: it is a process of
-// this machine. One that ended just before is as good. What comes then is the kubelet's business.
+// containers runs ctr on the containers of the cluster, which are processes of this machine.
+func containers(t testing.TB, args ...string) (out string, err error) {
+	t.Helper()
+	socket := filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), "containerd.sock")
+	raw, err := exec.CommandContext(t.Context(), "ctr", append([]string{"-a", socket, "-n", "k8s.io"}, args...)...).CombinedOutput()
+	return string(raw), err
+}
+
+func containerID(pod core.Pod) string {
+	return strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "containerd://")
+}
+
+// KillContainer ends the first process of a Pod's container as kill -9 does. One that ended just
+// before is as good. What comes then is the kubelet's business.
 func KillContainer(t testing.TB, pod core.Pod) {
 	t.Helper()
-	id := strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "containerd://")
-	socket := filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), "containerd.sock")
-	out, err := exec.CommandContext(t.Context(), "ctr", "-a", socket, "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", id).CombinedOutput()
-	if err != nil && !strings.Contains(string(out), "not found") {
+	out, err := containers(t, "tasks", "kill", "-s", "SIGKILL", containerID(pod))
+	if err != nil && !strings.Contains(out, "not found") {
 		t.Fatalf("kill -9 in Pod %s: %v: %s", pod.Name, err, out)
 	}
+}
+
+// processOf is the first process of a Pod's container, as this machine numbers it.
+func processOf(t testing.TB, pod core.Pod) string {
+	t.Helper()
+	out, err := containers(t, "tasks", "list")
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); err == nil && len(f) > 1 && f[0] == containerID(pod) {
+			return f[1]
+		}
+	}
+	t.Fatalf("Pod %s has no container that runs: %v: %s", pod.Name, err, out)
+	return ""
+}
+
+// InNetworkOf runs a command of this machine in the network of a Pod that runs.
+func InNetworkOf(t testing.TB, pod core.Pod, command ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "nsenter", append([]string{"--target", processOf(t, pod), "--net"}, command...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v in the network of Pod %s: %v: %s", command, pod.Name, err, out)
+	}
+}
+
+// ListenIn listens in the network of a Pod that runs, until the test is over.
+func ListenIn(t testing.TB, pod core.Pod, address string) net.Listener {
+	t.Helper()
+	network, err := os.Open("/proc/" + processOf(t, pod) + "/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer network.Close()
+	var l net.Listener
+	listening := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with this, and nothing else runs there
+		err := unix.Setns(int(network.Fd()), unix.CLONE_NEWNET)
+		if err == nil {
+			l, err = net.Listen("tcp", address)
+		}
+		listening <- err
+	}()
+	if err := <-listening; err != nil {
+		t.Fatalf("listen on %s in the network of Pod %s: %v", address, pod.Name, err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
 }
 
 // AllReady waits until every replica serves, and none is on its way out.

@@ -68,7 +68,9 @@ func API(t testing.TB) *kubernetes.Clientset {
 // did not. try returns "" when it holds.
 func Eventually(t testing.TB, what string, try func(ctx context.Context) string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), patience)
+	over := time.After(patience)
+	// The last try is to say what it sees, not that its time is up.
+	ctx, stop := context.WithTimeout(t.Context(), patience+prompt)
 	defer stop()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -78,7 +80,7 @@ func Eventually(t testing.TB, what string, try func(ctx context.Context) string)
 			return
 		}
 		select {
-		case <-ctx.Done():
+		case <-over:
 			t.Fatalf("not %s after %v: %s", what, patience, why)
 		case <-tick.C:
 		}

@@ -17,7 +17,7 @@ type netTarget struct {
 // targets are stand-ins for what a cloud has, and the parts that this cluster has.
 func targets(t *testing.T) []netTarget {
 	t.Helper()
-	metadata, dns, host := NewStandIn(t, "198.18.254.169").TCP(80), NewStandIn(t, "198.18.254.53").TCP(53).UDP(53), NewStandIn(t, "198.18.254.1").TCP(8080)
+	metadata, dns, host := NewStandIn(t, "198.18.254.169").TCP(80), NewStandIn(t, "198.18.254.53").TCP(53).UDP(53), NewStandIn(t, "198.18.254.10").TCP(8080)
 	neighbour := NewNetBox(t, map[string]any{})
 	proxy := egressAddress(t)
 	return []netTarget{
@@ -37,6 +37,7 @@ func targets(t *testing.T) []netTarget {
 // that may reach nothing, nor by one that may reach everything public. A Pod that is no sandbox
 // reaches what is not closed for its own sake, so the stand-ins do answer.
 func TestNothingIsReachedUnlisted(t *testing.T) {
+	t.Parallel()
 	all := targets(t)
 	ns := Namespace(t)
 	RunPod(t, ns, "client", bareImage, nil, "/bare", "sleep")
@@ -68,6 +69,7 @@ func TestNothingIsReachedUnlisted(t *testing.T) {
 
 // What is the user's own is given to commands, whatever it is called.
 func TestOwnVariablesAreKept(t *testing.T) {
+	t.Parallel()
 	box := NewNetBox(t, map[string]any{"env": map[string]string{"KUBERNETES_SERVICE_HOST": "mine$(HOME)", "A": "b"}})
 	env := box.Environ()
 	if env["KUBERNETES_SERVICE_HOST"] != "mine$(HOME)" || env["A"] != "b" || env["KUBERNETES_SERVICE_PORT"] != "" {
@@ -78,6 +80,7 @@ func TestOwnVariablesAreKept(t *testing.T) {
 // A blocked sandbox has no policy of its own; an open one's leaves out what is private, and
 // goes with its Pod.
 func TestOpenPolicyExcludes(t *testing.T) {
+	t.Parallel()
 	blocked, open := NewNetBox(t, map[string]any{}), NewNetBox(t, map[string]any{"block_network": false})
 	if np := blocked.Policy(); np != nil {
 		t.Errorf("a blocked sandbox is opened %+v", np.Spec)

@@ -101,6 +101,7 @@ func TestNothingRunsUnenforced(t *testing.T) {
 // The canary has seen that policies are enforced: every controller's metrics say so, by one
 // try for all of them.
 func TestCanarySeesEnforcement(t *testing.T) {
+	t.Parallel()
 	Eventually(t, "known to every controller", func(ctx context.Context) string {
 		for _, url := range Replicas(t) {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)

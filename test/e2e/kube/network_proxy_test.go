@@ -64,6 +64,7 @@ func (b NetBox) Refused(url, says string) {
 // N4: a rule by name opens that name through the proxy and no other, not even one at the
 // same address; one that resolves to a private address says what is missing.
 func TestDomainRule(t *testing.T) {
+	t.Parallel()
 	host := NewStandIn(t, "198.18.254.20")
 	at := resolvedTo(t, Namespace(t), "198.18.254.20", "allowed", "other")
 	certificate, _ := host.HTTPS(at...)
@@ -88,14 +89,15 @@ func TestDomainRule(t *testing.T) {
 
 // A neighbour that has the sandbox's proxy URL, and a way to the proxy of its own, gets nothing.
 func TestStolenProxyURL(t *testing.T) {
-	host := NewStandIn(t, "198.18.254.20")
+	t.Parallel()
+	host := NewStandIn(t, "198.18.254.30")
 	certificate, _ := host.HTTPS("stand-in.invalid")
-	rule := netRule{"cidr": "198.18.254.20", "ports": []int{443}, "seconds": 3600}
+	rule := netRule{"cidr": "198.18.254.30", "ports": []int{443}, "seconds": 3600}
 	owner, thief := NewNetBox(t, trusting()), NewNetBox(t, trusting())
 	owner.trust(certificate)
 	thief.trust(certificate)
 	owner.Open(rule)
-	url := "https://198.18.254.20/hello"
+	url := "https://198.18.254.30/hello"
 	owner.Reaches("fetch", url)
 	thief.Open(netRule{"cidr": "198.18.254.99", "seconds": 3600}) // so that it reaches the proxy
 	thief.Refused(url, "is not open")
@@ -107,15 +109,15 @@ func TestStolenProxyURL(t *testing.T) {
 // What is open for a time is open without any controller, closes by itself all the same, and
 // connections that are open then are cut.
 func TestTimeIsUpWithoutControllers(t *testing.T) {
-	host := NewStandIn(t, "198.18.254.20")
+	host := NewStandIn(t, "198.18.254.40")
 	certificate, streams := host.HTTPS("stand-in.invalid")
 	box := NewNetBox(t, trusting())
 	box.trust(certificate)
 	proxy := box.Environ()["https_proxy"]
 	const open = 30 * time.Second
 	until := time.Now().Add(open)
-	box.Open(netRule{"cidr": "198.18.254.20", "ports": []int{443}, "seconds": open.Seconds()})
-	url := "https://198.18.254.20"
+	box.Open(netRule{"cidr": "198.18.254.40", "ports": []int{443}, "seconds": open.Seconds()})
+	url := "https://198.18.254.40"
 	box.Reaches("fetch", url+"/hello")
 	scaleControllers(t, 0)
 

@@ -12,6 +12,7 @@ import (
 
 // A rule opens just what it says, and rules are widened and narrowed while the sandbox runs.
 func TestRulesOpenJustWhatTheySay(t *testing.T) {
+	t.Parallel()
 	one, two := NewStandIn(t, "198.18.254.1").TCP(8080).TCP(8081), NewStandIn(t, "198.18.254.2").TCP(8080)
 	box := NewNetBox(t, map[string]any{"egress": []netRule{{"cidr": "198.18.254.1", "ports": []int{8080}}}})
 	box.Reaches("dial", one.At(8080))
@@ -37,6 +38,7 @@ func TestRulesOpenJustWhatTheySay(t *testing.T) {
 
 // Which private networks may be opened, and by whom, is the operator's choice.
 func TestPrivateNetworksNeedLeave(t *testing.T) {
+	t.Parallel()
 	box := NewNetBox(t, map[string]any{})
 	host := strings.Split(apiAddress(t), ":")[0]
 	status, said := netAsk(t.Context(), box.service, "PUT", box.url("/network"), map[string]any{"egress": []netRule{{"cidr": host}}})
@@ -51,8 +53,9 @@ func TestPrivateNetworksNeedLeave(t *testing.T) {
 // Fault 21, N2: a policy that an earlier sandbox of the id left behind opens nothing to the next
 // one, and is not in the way of what that one is opened.
 func TestLeftoverPolicyOpensNothing(t *testing.T) {
-	host := NewStandIn(t, "198.18.254.1").TCP(8080)
-	spec := map[string]any{"sandbox_id": "leftover", "egress": []netRule{{"cidr": "198.18.254.1"}}}
+	t.Parallel()
+	host := NewStandIn(t, "198.18.254.5").TCP(8080)
+	spec := map[string]any{"sandbox_id": "leftover", "egress": []netRule{{"cidr": "198.18.254.5"}}}
 	first := NewNetBox(t, spec)
 	first.Reaches("dial", host.At(8080))
 	old := first.Policy()
@@ -70,6 +73,6 @@ func TestLeftoverPolicyOpensNothing(t *testing.T) {
 	if code, out, stderr := next.Run("dial", host.At(8080)); code != 3 && code != 4 {
 		t.Errorf("what was left opens the next sandbox: exit %d, %s%s", code, out, stderr)
 	}
-	next.Open(netRule{"cidr": "198.18.254.1", "ports": []int{8080}})
+	next.Open(netRule{"cidr": "198.18.254.5", "ports": []int{8080}})
 	next.Reaches("dial", host.At(8080))
 }

@@ -32,7 +32,7 @@ type StandIn struct {
 	came map[netip.Addr]int
 }
 
-// NewStandIn is at addr, one of 198.18.254.0/24, until the test is over.
+// NewStandIn is at addr, one of 198.18.254.0/24 that no other test uses, until the test is over.
 func NewStandIn(t testing.TB, addr string) *StandIn {
 	t.Helper()
 	ip := func(verb string) error {
@@ -138,22 +138,29 @@ func (s *StandIn) UDP(port int) *StandIn {
 	return s
 }
 
+// certificate is one for names and an address, made by itself.
+func certificate(t testing.TB, addr string, names ...string) (raw []byte, key *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "stand-in"}, DNSNames: names, IPAddresses: []net.IP{net.ParseIP(addr)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	raw, err = x509.CreateCertificate(rand.Reader, &made, &made, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw, key
+}
+
 // HTTPS serves names on port 443: /hello says hello, /stream goes on until either side
 // ends. It returns the certificate to trust, in PEM, and a count of streams that are open.
 func (s *StandIn) HTTPS(names ...string) (trust []byte, streams func() int) {
 	s.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	certificate := x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "stand-in"}, DNSNames: names, IPAddresses: []net.IP{net.ParseIP(s.addr)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, &certificate, &certificate, key.Public(), key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	raw, key := certificate(s.t, s.addr, names...)
 	var mu sync.Mutex
 	open := 0
 	count := func(n int) int { mu.Lock(); defer mu.Unlock(); open += n; return open }

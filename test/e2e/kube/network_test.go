@@ -14,6 +14,7 @@ import (
 
 // A Service is found by its name from a Pod, and reached.
 func TestServiceNames(t *testing.T) {
+	t.Parallel()
 	ns := Namespace(t)
 	RunPod(t, ns, "server", bareImage, map[string]string{"app": "server"}, "/bare", "listen", ":7000")
 	service, err := API(t).CoreV1().Services(ns).Create(t.Context(), &core.Service{
@@ -37,6 +38,7 @@ func TestServiceNames(t *testing.T) {
 // Policies are enforced on real packets, in both directions: what is closed is not
 // reached, what is not selected still is, and what is opened again is reached again.
 func TestPoliciesAreEnforced(t *testing.T) {
+	t.Parallel()
 	ns := Namespace(t)
 	server := RunPod(t, ns, "server", bareImage, map[string]string{"app": "server"}, "/bare", "listen", ":7000")
 	other := RunPod(t, ns, "other", bareImage, nil, "/bare", "listen", ":7000")

@@ -15,6 +15,7 @@ import (
 // A pool that one replica was asked for is every replica's: sandboxes made through the
 // Service come from it, work as any other, and outlive it.
 func TestPool(t *testing.T) {
+	t.Parallel()
 	type pool struct{ Ready, Size, Claimed int }
 	// The amount is no other test's, so that none of those meets the pool.
 	url, name := Controller(t).URL+"/pools/e2e", "e2e"

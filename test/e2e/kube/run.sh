@@ -60,4 +60,4 @@ helm install "$release" charts/orchard -n "$namespace" --create-namespace --wait
 say "the chart is installed"
 # One package at a time: some stop parts of the cluster. Tests mostly wait, so more of them than processors.
 packages=$(grep -rl --include='*_test.go' 'Getenv("ORCHARD_E2E")' . | xargs -n1 dirname | sort -u)
-go test -count=1 -p 1 -parallel 8 -timeout 15m "$@" $packages
+go test -count=1 -p 1 -parallel 10 -timeout 15m "$@" $packages
