@@ -130,7 +130,7 @@ func (o *Options) connect() (kubernetes.Interface, error) {
 		return nil, exit.Configf("--kubeconfig: %w", err)
 	}
 	config.QPS, config.Burst, config.UserAgent = float32(o.QPS), o.Burst, "orchard-controller"
-	// A third of the work that JSON is, for ten thousand Pods and their changes.
+	// Shorter than JSON, for ten thousand Pods and their changes.
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
