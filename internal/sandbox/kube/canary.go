@@ -21,7 +21,7 @@ import (
 )
 
 // The canary: a sandbox that is only made to see that its network gets closed. Replicas
-// share what it showed in one ConfigMap, whose creation is also the right to try.
+// share what it showed in one ConfigMap; who writes into it first has the right to try.
 const (
 	canaryName  = "network-canary"
 	canaryTime  = 2 * time.Minute  // for one try; the network of a sandbox is open for seconds at most
@@ -84,12 +84,12 @@ func (r *Runtime) WatchNetwork(ctx context.Context) {
 
 // shared is what is known, by try if this replica is the one to try.
 func (r *Runtime) shared(ctx context.Context, try func(context.Context) finding) (finding, error) {
-	old, uid, err := r.lastFinding(ctx)
-	if err != nil || uid != "" && !old.stale(time.Now()) {
+	old, last, err := r.lastFinding(ctx)
+	if err != nil || last != nil && !old.stale(time.Now()) {
 		return old, err
 	}
-	mine, err := r.publish(ctx, uid, finding{Trying: true, At: time.Now(), Said: "a sandbox is tried"})
-	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
+	mine, err := r.publish(ctx, last, finding{Trying: true, At: time.Now(), Said: "a sandbox is tried"})
+	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return finding{Trying: true}, nil // another replica tries
 	}
 	if err != nil {
@@ -153,45 +153,38 @@ func (r *Runtime) foundOpen(id string) bool {
 	return e != nil && e.seen.open && e.seen.ready.IsZero()
 }
 
-// lastFinding is what the ConfigMap says, and its UID; "" is that there is none.
-func (r *Runtime) lastFinding(ctx context.Context) (f finding, uid string, err error) {
+// lastFinding is what the ConfigMap says; nil is that there is none.
+func (r *Runtime) lastFinding(ctx context.Context) (f finding, last *corev1.ConfigMap, err error) {
 	ctx, cancel := brief(ctx)
 	defer cancel()
-	cm, err := r.client.CoreV1().ConfigMaps(r.opts.Namespace).Get(ctx, canaryName, metav1.GetOptions{})
+	last, err = r.client.CoreV1().ConfigMaps(r.opts.Namespace).Get(ctx, canaryName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return finding{}, "", nil
+		return finding{}, nil, nil
 	case err != nil:
-		return finding{}, "", fmt.Errorf("look at ConfigMap %s: %w", canaryName, err)
+		return finding{}, nil, fmt.Errorf("look at ConfigMap %s: %w", canaryName, err)
 	}
-	_ = json.Unmarshal([]byte(cm.Data["finding"]), &f) // what cannot be read is old
-	return f, string(cm.UID), nil
+	_ = json.Unmarshal([]byte(last.Data["finding"]), &f) // what cannot be read is old
+	return f, last, nil
 }
 
-// publish puts f in the place of the ConfigMap with UID old ("" is none). Only one of
+// publish puts f into the ConfigMap as it was last seen, nil for not there. Only one of
 // several replicas can.
-func (r *Runtime) publish(ctx context.Context, old string, f finding) (uid string, err error) {
-	ctx, cancel := brief(ctx)
-	defer cancel()
-	maps := r.client.CoreV1().ConfigMaps(r.opts.Namespace)
-	if old != "" {
-		err := maps.Delete(ctx, canaryName, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(old)})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return "", err
-		}
-	}
+func (r *Runtime) publish(ctx context.Context, last *corev1.ConfigMap, f finding) (*corev1.ConfigMap, error) {
 	raw, err := json.Marshal(f)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	made, err := maps.Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: canaryName, Labels: map[string]string{labelApp: canaryName}},
-		Data:       map[string]string{"finding": string(raw)},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return "", err
+	data := map[string]string{"finding": string(raw)}
+	if last == nil {
+		return r.createMap(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: canaryName, Namespace: r.opts.Namespace, Labels: map[string]string{labelApp: canaryName}},
+			Data:       data,
+		})
 	}
-	return string(made.UID), nil
+	next := last.DeepCopy()
+	next.Data = data
+	return r.updateMap(ctx, next)
 }
 
 // Collectors are metrics of the cluster.

@@ -19,31 +19,38 @@ var numberedURL = regexp.MustCompile(`^http://a:[0-9a-f]{32}@(127\.0\.0\.1|\[::1
 // Of many replicas that look at once one tries; what it finds is everybody's until it is old.
 func TestCanaryIsTriedOnce(t *testing.T) {
 	t.Parallel()
-	c := newFake(t)
-	var tries atomic.Int32
 	no := false
-	try := func(context.Context) finding {
-		tries.Add(1)
-		return finding{Enforced: &no, At: time.Now(), Said: "open"}
-	}
-	replicas := []*Runtime{c.start(), c.start(), c.start()}
-	for range 3 {
-		var all sync.WaitGroup
-		for _, r := range replicas {
-			all.Go(func() {
-				if _, err := r.shared(t.Context(), try); err != nil {
-					t.Error(err)
-				}
-			})
+	for _, name := range []string{"nothing is known", "what is known is old"} {
+		c := newPoolCluster(t)
+		replicas := []*Runtime{c.start(c.opts), c.start(c.opts), c.start(c.opts)}
+		if name != "nothing is known" {
+			if _, err := replicas[0].publish(t.Context(), nil, finding{Enforced: &no, At: time.Now().Add(-2 * canaryAgain)}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		all.Wait()
-	}
-	if n := tries.Load(); n != 1 {
-		t.Errorf("%d tries, want 1", n)
-	}
-	f, err := replicas[2].shared(t.Context(), try)
-	if err != nil || f.Enforced == nil || *f.Enforced || f.Said != "open" {
-		t.Errorf("another replica knows %+v, %v", f, err)
+		var tries atomic.Int32
+		try := func(context.Context) finding {
+			tries.Add(1)
+			return finding{Enforced: &no, At: time.Now(), Said: "open"}
+		}
+		for range 20 { // also while another replica writes what it found
+			var all sync.WaitGroup
+			for _, r := range replicas {
+				all.Go(func() {
+					if _, err := r.shared(t.Context(), try); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		if n := tries.Load(); n != 1 {
+			t.Errorf("%s: %d tries, want 1", name, n)
+		}
+		f, err := replicas[2].shared(t.Context(), try)
+		if err != nil || f.Enforced == nil || *f.Enforced || f.Said != "open" {
+			t.Errorf("%s: another replica knows %+v, %v", name, f, err)
+		}
 	}
 }
 
@@ -54,7 +61,7 @@ func TestCanaryOfADeadReplica(t *testing.T) {
 	r := c.start()
 	yes := true
 	try := func(context.Context) finding { return finding{Enforced: &yes, At: time.Now()} }
-	uid, err := r.publish(t.Context(), "", finding{Trying: true, At: time.Now()})
+	uid, err := r.publish(t.Context(), nil, finding{Trying: true, At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
