@@ -204,7 +204,7 @@ func TestRealErrors(t *testing.T) {
 	}{
 		"wrong id":        {with(func(s *service) { s.cfg.AccessKey = "nobody-knows" }), "session has expired: key id nobody-knows"},
 		"wrong secret":    {with(func(s *service) { s.cfg.SecretKey = "not-this-one" }), "does not accept the secret: key id orchard"},
-		"nobody":          {with(func(s *service) { s.cfg.AccessKey = "" }), "no credentials were found"},
+		"nobody":          {with(func(s *service) { s.cfg.AccessKey, s.cfg.SecretKey = "", "" }), "no credentials were found"},
 		"unknown session": {with(func(s *service) { s.cfg.SessionToken = "x.y.z" }), "does not know us"},
 		"absent bucket":   {with(func(s *service) { s.bucket += "-not" }), "there is no bucket"},
 	} {
