@@ -97,27 +97,17 @@ func validText(v any) bool {
 // plain is a value of a column as JSON has it: times as text, bytes that are no text as
 // an object with their base64, what is no number as null.
 func plain(v any) any {
-	switch v := v.(type) {
-	case time.Time:
-		return v.UTC().Format(time.RFC3339Nano)
-	case []byte:
-		return map[string]any{rawBytes: base64.StdEncoding.EncodeToString(v)}
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil
+	return eachValue(v, func(v any) any {
+		switch v := v.(type) {
+		case time.Time:
+			return v.UTC().Format(time.RFC3339Nano)
+		case []byte:
+			return map[string]any{rawBytes: base64.StdEncoding.EncodeToString(v)}
+		case float64:
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil
+			}
 		}
-	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = plain(e)
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, e := range v {
-			out[k] = plain(e)
-		}
-		return out
-	}
-	return v
+		return v
+	})
 }

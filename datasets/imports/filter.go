@@ -106,25 +106,35 @@ func see(p Parsed) columns {
 
 // numbers is v with numbers that an expression can count with.
 func numbers(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
+	return eachValue(v, func(v any) any {
+		n, ok := v.(json.Number)
+		if !ok {
+			return v
 		}
-		f, _ := v.Float64()
+		if i, err := n.Int64(); err == nil {
+			return i
+		}
+		f, _ := n.Float64()
 		return f
+	})
+}
+
+// eachValue is v, a value as JSON has them, with change done to what is no list or object
+// in it.
+func eachValue(v any, change func(any) any) any {
+	switch v := v.(type) {
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = numbers(e)
+			out[i] = eachValue(e, change)
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			out[k] = numbers(e)
+			out[k] = eachValue(e, change)
 		}
 		return out
 	}
-	return v
+	return change(v)
 }

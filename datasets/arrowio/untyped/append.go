@@ -61,40 +61,32 @@ func appendValue(b array.Builder, f arrowio.Field, v any, size *int64) error {
 	case string:
 		return appendText(b, v, size)
 	case []byte:
-		if b, ok := b.(*array.BinaryBuilder); ok { // large_binary too
-			b.Append(v)
-			*size += int64(len(v))
-			return nil
-		}
+		*size += int64(len(v))
+		return appendTo(b, v)
 	case int64:
 		return appendInt(b, v)
 	case uint64:
-		if b, ok := b.(*array.Uint64Builder); ok {
-			b.Append(v)
-			return nil
-		}
+		return appendTo(b, v)
 	case bool:
-		if b, ok := b.(*array.BooleanBuilder); ok {
-			b.Append(v)
-			return nil
-		}
+		return appendTo(b, v)
 	case float32:
-		if b, ok := b.(*array.Float32Builder); ok {
-			b.Append(v)
-			return nil
-		}
+		return appendTo(b, v)
 	case float64:
-		if b, ok := b.(*array.Float64Builder); ok {
-			b.Append(v)
-			return nil
-		}
+		return appendTo(b, v)
 	case time.Time:
-		if b, ok := b.(*array.TimestampBuilder); ok {
-			b.Append(arrow.Timestamp(v.UnixMicro()))
-			return nil
-		}
+		return appendTo(b, arrow.Timestamp(v.UnixMicro()))
 	}
 	return errKind
+}
+
+// appendTo adds v to a column that holds just such values.
+func appendTo[T any](b array.Builder, v T) error {
+	column, ok := b.(interface{ Append(T) })
+	if !ok {
+		return errKind
+	}
+	column.Append(v)
+	return nil
 }
 
 func appendText(b array.Builder, s string, size *int64) error {
