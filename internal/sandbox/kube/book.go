@@ -88,9 +88,7 @@ func (r *Runtime) Book(ctx context.Context, owner string, change func(map[string
 
 // fetchBook is an owner's book as the cluster has it, or a new one.
 func (r *Runtime) fetchBook(ctx context.Context, owner string) (*corev1.ConfigMap, error) {
-	ctx, cancel := brief(ctx)
-	defer cancel()
-	m, err := r.client.CoreV1().ConfigMaps(r.opts.Namespace).Get(ctx, bookName(owner), metav1.GetOptions{})
+	m, err := r.getMap(ctx, bookName(owner))
 	if apierrors.IsNotFound(err) {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Name: bookName(owner), Namespace: r.opts.Namespace, Labels: map[string]string{labelApp: appBook},

@@ -155,9 +155,7 @@ func (r *Runtime) foundOpen(id string) bool {
 
 // lastFinding is what the ConfigMap says; nil is that there is none.
 func (r *Runtime) lastFinding(ctx context.Context) (f finding, last *corev1.ConfigMap, err error) {
-	ctx, cancel := brief(ctx)
-	defer cancel()
-	last, err = r.client.CoreV1().ConfigMaps(r.opts.Namespace).Get(ctx, canaryName, metav1.GetOptions{})
+	last, err = r.getMap(ctx, canaryName)
 	switch {
 	case apierrors.IsNotFound(err):
 		return finding{}, nil, nil

@@ -92,9 +92,7 @@ func (r *Runtime) observePool(m *corev1.ConfigMap, gone bool) *pool {
 
 // fetchPool is a pool as the cluster has it now; the error may be IsNotFound.
 func (r *Runtime) fetchPool(ctx context.Context, name string) (*pool, error) {
-	ctx, cancel := brief(ctx)
-	defer cancel()
-	m, err := r.client.CoreV1().ConfigMaps(r.opts.Namespace).Get(ctx, poolObject(name), metav1.GetOptions{})
+	m, err := r.getMap(ctx, poolObject(name))
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			r.mu.Lock()
@@ -131,12 +129,6 @@ func (r *Runtime) changePool(ctx context.Context, name string, change func(*pool
 			return nil, fmt.Errorf("change pool %s: %w", name, err)
 		}
 	}
-}
-
-func (r *Runtime) updateMap(ctx context.Context, m *corev1.ConfigMap) (*corev1.ConfigMap, error) {
-	ctx, cancel := brief(ctx)
-	defer cancel()
-	return r.client.CoreV1().ConfigMaps(r.opts.Namespace).Update(ctx, m, metav1.UpdateOptions{})
 }
 
 // SetPool implements control.Pooler.
@@ -186,15 +178,13 @@ func (r *Runtime) makePool(ctx context.Context, p *pool) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := brief(ctx)
-	defer cancel()
-	made, err := r.client.CoreV1().ConfigMaps(r.opts.Namespace).Create(ctx, &corev1.ConfigMap{
+	made, err := r.createMap(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: poolObject(p.name), Namespace: r.opts.Namespace,
 			Labels: map[string]string{labelApp: appPool, labelPool: p.name},
 		},
 		Data: map[string]string{poolKey: string(raw)},
-	}, metav1.CreateOptions{})
+	})
 	if err == nil {
 		r.observePool(made, false)
 	}
@@ -232,10 +222,7 @@ func (r *Runtime) Pools(context.Context) ([]control.PoolState, error) {
 // DeletePool implements control.Pooler. The Pods go a moment later: no replica keeps idle
 // ones of a pool that is not there.
 func (r *Runtime) DeletePool(ctx context.Context, name string) error {
-	ctx, cancel := brief(ctx)
-	defer cancel()
-	err := r.client.CoreV1().ConfigMaps(r.opts.Namespace).Delete(ctx, poolObject(name), metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := r.deleteMap(ctx, poolObject(name)); err != nil {
 		return fmt.Errorf("delete pool %s: %w", name, err)
 	}
 	r.mu.Lock()

@@ -149,12 +149,6 @@ func (r *Runtime) Prepull(ctx context.Context, want control.Prepull) (control.Pr
 	return r.prepullState(p, nil), nil
 }
 
-func (r *Runtime) createMap(ctx context.Context, m *corev1.ConfigMap) (*corev1.ConfigMap, error) {
-	ctx, cancel := brief(ctx)
-	defer cancel()
-	return r.client.CoreV1().ConfigMaps(r.opts.Namespace).Create(ctx, m, metav1.CreateOptions{})
-}
-
 // PrepullOf implements control.Prepuller, as the cluster has it now.
 func (r *Runtime) PrepullOf(ctx context.Context, id string) (control.PrepullState, error) {
 	pods, err := r.prepullPods(ctx, id)
@@ -172,9 +166,7 @@ func (r *Runtime) PrepullOf(ctx context.Context, id string) (control.PrepullStat
 }
 
 func (r *Runtime) fetchPrepull(ctx context.Context, id string) (*prepull, error) {
-	ctx, cancel := brief(ctx)
-	defer cancel()
-	m, err := r.client.CoreV1().ConfigMaps(r.opts.Namespace).Get(ctx, prepullObject(id), metav1.GetOptions{})
+	m, err := r.getMap(ctx, prepullObject(id))
 	if err != nil {
 		return nil, err
 	}
@@ -227,10 +219,7 @@ func (r *Runtime) Prepulls(ctx context.Context) ([]control.PrepullState, error) 
 
 // DeletePrepull implements control.Prepuller. Its Pods belong to the ConfigMap and go with it.
 func (r *Runtime) DeletePrepull(ctx context.Context, id string) error {
-	ctx, cancel := brief(ctx)
-	defer cancel()
-	err := r.client.CoreV1().ConfigMaps(r.opts.Namespace).Delete(ctx, prepullObject(id), metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := r.deleteMap(ctx, prepullObject(id)); err != nil {
 		return fmt.Errorf("delete pre-pull %s: %w", id, err)
 	}
 	return nil
