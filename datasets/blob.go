@@ -25,12 +25,10 @@ var trailerHead = []byte{0x5e, 0x2a, 0x4d, 0x18, sha256.Size, 0, 0, 0}
 
 const trailerSize = 8 + sha256.Size
 
-func blobKey(sha string) string { return "blobs/" + sha }
-
 // PutBlob stores content under the hex sha256 of it. A blob that is there is left.
 func PutBlob(ctx context.Context, store objstore.Store, content []byte) (sha string, err error) {
 	sha = seal.Bytes(content)
-	if _, err := store.Stat(ctx, blobKey(sha)); err == nil {
+	if _, err := store.Stat(ctx, BlobKey(sha)); err == nil {
 		return sha, nil
 	} else if !errors.Is(err, objstore.ErrNotFound) {
 		return "", fmt.Errorf("store blob %s: %w", sha, err)
@@ -59,7 +57,7 @@ func PutBlobFrom(ctx context.Context, store objstore.Store, content io.Reader) (
 }
 
 func createBlob(ctx context.Context, store objstore.Store, sha string, body objstore.Body) error {
-	_, err := store.Create(ctx, blobKey(sha), body)
+	_, err := store.Create(ctx, BlobKey(sha), body)
 	if err != nil && !errors.Is(err, objstore.ErrExists) {
 		return fmt.Errorf("store blob %s: %w", sha, err)
 	}
@@ -87,9 +85,9 @@ func OpenBlob(ctx context.Context, store objstore.Store, sha string) (io.ReadClo
 	if !digestPattern.MatchString(sha) {
 		return nil, exit.Inputf("blob %q: a blob's name is 64 lower-case hex digits", sha)
 	}
-	r, info, err := store.Open(ctx, blobKey(sha), 0, -1)
+	r, info, err := store.Open(ctx, BlobKey(sha), 0, -1)
 	if errors.Is(err, objstore.ErrNotFound) {
-		return nil, exit.Inputf("%s/%s: is missing: %w", store, blobKey(sha), err)
+		return nil, exit.Inputf("%s/%s: is missing: %w", store, BlobKey(sha), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read blob %s: %w", sha, err)
@@ -99,7 +97,7 @@ func OpenBlob(ctx context.Context, store objstore.Store, sha string) (io.ReadClo
 		r.Close()
 		return nil, fmt.Errorf("read blob %s: %w", sha, err)
 	}
-	return &openBlob{b, store.String() + "/" + blobKey(sha), r}, nil
+	return &openBlob{b, store.String() + "/" + BlobKey(sha), r}, nil
 }
 
 // openBlob is a stored blob that is read; its errors name it and have their class.

@@ -44,7 +44,7 @@ func TestBlobs(t *testing.T) {
 			}
 		}
 		// A blob is a file that zstd reads.
-		stored, _, err := objstore.ReadAll(t.Context(), s, blobKey(sha), 1<<30)
+		stored, _, err := objstore.ReadAll(t.Context(), s, BlobKey(sha), 1<<30)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,8 +73,8 @@ func TestStreamAndBytesStoreTheSame(t *testing.T) {
 	if _, _, err := PutBlobFrom(t.Context(), b, bytes.NewReader(content)); err != nil {
 		t.Fatal(err)
 	}
-	x, _, _ := objstore.ReadAll(t.Context(), a, blobKey(sha), 1<<30)
-	y, _, _ := objstore.ReadAll(t.Context(), b, blobKey(sha), 1<<30)
+	x, _, _ := objstore.ReadAll(t.Context(), a, BlobKey(sha), 1<<30)
+	y, _, _ := objstore.ReadAll(t.Context(), b, BlobKey(sha), 1<<30)
 	if len(x) == 0 || !bytes.Equal(x, y) {
 		t.Errorf("%d and %d bytes", len(x), len(y))
 	}

@@ -11,8 +11,6 @@ import (
 	"orchard/internal/seal"
 )
 
-func cardKey(name, digest string) string { return name + "/versions/" + digest + "/README.md" }
-
 // Card is a dataset card: what a version is, for people, as Markdown whose head is the
 // YAML that Hugging Face reads. files are the paths of its rows from the card's folder,
 // in order; with them the folder loads as it is. The card follows from the part of a

@@ -20,7 +20,7 @@ func TestCard(t *testing.T) {
 	m.Inputs = []Input{{Kind: InputFile, Name: "tasks`.json", Digest: strings.Repeat("1", 64), Role: "tasks", URI: "/home/someone/tasks.json"}}
 	m.Usage = record.Usage{ModelCalls: 12345}
 	v := mustCommit(t, s, "notes", []note{{ID: "a"}}, m, WriterOptions{})
-	stored, _, err := objstore.ReadAll(t.Context(), s, cardKey("notes", v.Digest()), 1<<20)
+	stored, _, err := objstore.ReadAll(t.Context(), s, CardKey("notes", v.Digest()), 1<<20)
 	if err != nil || string(stored) != string(Card(v.Manifest())) {
 		t.Errorf("the stored card is another: %v", err)
 	}

@@ -66,7 +66,7 @@ func (w *Writer[R]) Commit(ctx context.Context, meta Meta) (digest string, adopt
 		return "", false, err
 	}
 	w.made = digest
-	owner, err := claim(ctx, w.store, w.name, key, digest)
+	owner, err := Claim(ctx, w.store, w.name, key, digest)
 	if err != nil {
 		return "", false, err
 	}
@@ -92,7 +92,7 @@ func (w *Writer[R]) publish(ctx context.Context, m *Manifest) (digest string, er
 	for _, o := range []struct {
 		key  string
 		body []byte
-	}{{cardKey(w.name, digest), Card(*m)}, {manifestKey(w.name, digest), raw}} {
+	}{{CardKey(w.name, digest), Card(*m)}, {ManifestKey(w.name, digest), raw}} {
 		_, err = w.store.Create(ctx, o.key, objstore.Bytes(o.body))
 		if err != nil && !errors.Is(err, objstore.ErrExists) {
 			return "", fmt.Errorf("commit dataset %s: %w", w.name, err)
@@ -111,8 +111,9 @@ func FindKey(ctx context.Context, store objstore.Store, name, key string) (diges
 	return digest, digest != "", err
 }
 
-// claim makes digest the result of key unless another is already, and returns which.
-func claim(ctx context.Context, store objstore.Store, name, key, digest string) (string, error) {
+// Claim makes digest the result of key unless another is already, and returns which: the
+// first stands, unless its version is gone.
+func Claim(ctx context.Context, store objstore.Store, name, key, digest string) (string, error) {
 	for {
 		owner, etag, err := readPointer(ctx, store, name, keyKey(name, key))
 		if err != nil && !errors.Is(err, errDangling) || owner != "" {
@@ -172,7 +173,7 @@ func readPointer(ctx context.Context, store objstore.Store, name, key string) (d
 	}
 	digest, ok := strings.CutSuffix(string(raw), "\n")
 	if ok && digestPattern.MatchString(digest) {
-		_, err = store.Stat(ctx, manifestKey(name, digest))
+		_, err = store.Stat(ctx, ManifestKey(name, digest))
 		if err == nil {
 			return digest, info.ETag, nil
 		}

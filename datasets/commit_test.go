@@ -36,7 +36,7 @@ func TestAdoption(t *testing.T) {
 
 	// A claim whose version is gone, or that is damaged, does not hold.
 	for _, damage := range []func() error{
-		func() error { return s.Delete(t.Context(), manifestKey("notes", v.Digest())) },
+		func() error { return s.Delete(t.Context(), ManifestKey("notes", v.Digest())) },
 		func() error {
 			info, err := s.Stat(t.Context(), keyKey("notes", key))
 			if err == nil {
@@ -146,7 +146,7 @@ func TestFoundShardIsCollected(t *testing.T) {
 	t.Parallel()
 	s := &mem.Store{}
 	v := mustCommit(t, s, "notes", []note{{ID: "a"}}, meta(1, 1), WriterOptions{})
-	for _, key := range []string{manifestKey("notes", v.Digest()), keyKey("notes", v.Manifest().Key), latestKey("notes")} {
+	for _, key := range []string{ManifestKey("notes", v.Digest()), keyKey("notes", v.Manifest().Key), latestKey("notes")} {
 		if err := s.Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,7 @@ func plant[R record.Row](t *testing.T, s objstore.Store, change func(*Shard), ro
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, body := range map[string][]byte{shardKey("notes", shard.SHA256): buf.Bytes(), manifestKey("notes", digest): raw} {
+	for key, body := range map[string][]byte{ShardKey("notes", shard.SHA256): buf.Bytes(), ManifestKey("notes", digest): raw} {
 		if _, err := s.Create(t.Context(), key, objstore.Bytes(body)); err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func TestNamesAndVersions(t *testing.T) {
 	if err != nil || !slices.Equal(names, []string{"a", "b"}) {
 		t.Errorf("names %q, %v", names, err)
 	}
-	if err := os.WriteFile(filepath.Join(root, manifestKey("a", one.Digest())), []byte("{"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, ManifestKey("a", one.Digest())), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

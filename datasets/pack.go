@@ -170,7 +170,7 @@ func (s *filling[R]) end() error {
 
 func (p *packer[R]) upload(shards <-chan *filling[R]) error {
 	for s := range shards {
-		err := create(p.ctx, p.store, p.name, shardKey(p.name, s.SHA256), s.tmp)
+		err := create(p.ctx, p.store, p.name, ShardKey(p.name, s.SHA256), s.tmp)
 		s.tmp.Close()
 		if err != nil {
 			return err

@@ -267,7 +267,7 @@ func TestDamageIsFoundBeforeDecoding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(root, shardKey("notes", v.Manifest().Shards[0].SHA256))
+	path := filepath.Join(root, ShardKey("notes", v.Manifest().Shards[0].SHA256))
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func Verify(ctx context.Context, v *Version) (Report, error) {
 	err := inOrder(ctx, shards, v.verifyShard, func(s Shard, err error) {
 		r.Objects++
 		if err != nil {
-			r.add(v.store, shardKey(v.loc.Name, s.SHA256), err)
+			r.add(v.store, ShardKey(v.loc.Name, s.SHA256), err)
 		}
 	})
 	if err != nil || v.manifest.Blobs.Count == 0 {
@@ -57,11 +57,11 @@ func Verify(ctx context.Context, v *Version) (Report, error) {
 	err = inOrder(ctx, v.BlobList(ctx), func(ctx context.Context, sha string) error { return verifyBlob(ctx, v.store, sha) }, func(sha string, err error) {
 		r.Objects++
 		if err != nil {
-			r.add(v.store, blobKey(sha), err)
+			r.add(v.store, BlobKey(sha), err)
 		}
 	})
 	if exit.Code(err) == exit.Input { // of the list: a blob's own problem does not end it
-		r.add(v.store, blobListKey(v.loc.Name, v.manifest.Blobs.SHA256), err)
+		r.add(v.store, BlobListKey(v.loc.Name, v.manifest.Blobs.SHA256), err)
 		return r, nil
 	}
 	return r, err
@@ -169,7 +169,7 @@ func (v *Version) BlobList(ctx context.Context) iter.Seq2[string, error] {
 		if b.Count == 0 {
 			return
 		}
-		list, err := v.fetch(ctx, blobListKey(v.loc.Name, b.SHA256), b.SHA256, b.Bytes)
+		list, err := v.fetch(ctx, BlobListKey(v.loc.Name, b.SHA256), b.SHA256, b.Bytes)
 		if err != nil {
 			yield("", err)
 			return

@@ -53,7 +53,7 @@ func OpenIn(ctx context.Context, store objstore.Store, name, version string) (*V
 		return nil, err
 	}
 	loc := Location{Root: store.String(), Name: name, Version: digest}
-	raw, _, err := objstore.ReadAll(ctx, store, manifestKey(name, digest), maxManifest)
+	raw, _, err := objstore.ReadAll(ctx, store, ManifestKey(name, digest), maxManifest)
 	if errors.Is(err, objstore.ErrNotFound) {
 		return nil, absent(ctx, store, name, digest)
 	}
@@ -65,16 +65,10 @@ func OpenIn(ctx context.Context, store objstore.Store, name, version string) (*V
 		err = fmt.Errorf("is damaged: its digest is %s", got)
 	}
 	if err != nil {
-		return nil, exit.Inputf("%s/%s: %w", store, manifestKey(name, digest), err)
+		return nil, exit.Inputf("%s/%s: %w", store, ManifestKey(name, digest), err)
 	}
 	return &Version{store, loc, *m, raw}, nil
 }
-
-func manifestKey(name, digest string) string { return name + "/versions/" + digest + "/manifest.json" }
-func shardKey(name, sha string) string       { return name + "/data/" + sha + ".arrow" }
-func blobListKey(name, sha string) string    { return name + "/data/" + sha + ".blobs" }
-func keyKey(name, key string) string         { return name + "/keys/" + key }
-func latestKey(name string) string           { return name + "/refs/latest" }
 
 // resolve finds the whole digest of a version.
 func resolve(ctx context.Context, store objstore.Store, name, version string) (string, error) {
@@ -166,5 +160,5 @@ func (v *Version) Blob(ctx context.Context, sha string) (io.ReadCloser, error) {
 
 // shard fetches a shard.
 func (v *Version) shard(ctx context.Context, s Shard) (*object, error) {
-	return v.fetch(ctx, shardKey(v.loc.Name, s.SHA256), s.SHA256, s.Bytes)
+	return v.fetch(ctx, ShardKey(v.loc.Name, s.SHA256), s.SHA256, s.Bytes)
 }

@@ -194,7 +194,7 @@ func (w *Writer[R]) check(ctx context.Context, shards []Shard) error {
 	g.SetLimit(8)
 	for _, s := range shards {
 		g.Go(func() error {
-			_, err := w.store.Stat(ctx, shardKey(w.name, s.SHA256))
+			_, err := w.store.Stat(ctx, ShardKey(w.name, s.SHA256))
 			if errors.Is(err, objstore.ErrNotFound) {
 				return exit.Retryf("write dataset %s: a shard was collected as garbage before the version was complete; run the stage again: %w", w.name, err)
 			}
@@ -219,7 +219,7 @@ func (w *Writer[R]) finishBlobs(ctx context.Context, c *Content) error {
 	for _, sha := range shas {
 		list = append(hex.AppendEncode(list, sha[:]), '\n')
 		g.Go(func() error {
-			if _, err := w.store.Stat(gctx, blobKey(hex.EncodeToString(sha[:]))); err != nil {
+			if _, err := w.store.Stat(gctx, BlobKey(hex.EncodeToString(sha[:]))); err != nil {
 				return fmt.Errorf("write dataset %s: blob of a row: %w", w.name, err)
 			}
 			return nil
@@ -229,5 +229,5 @@ func (w *Writer[R]) finishBlobs(ctx context.Context, c *Content) error {
 		return err
 	}
 	c.Blobs = BlobList{Count: int64(len(shas)), SHA256: seal.Bytes(list), Bytes: int64(len(list))}
-	return create(ctx, w.store, w.name, blobListKey(w.name, c.Blobs.SHA256), objstore.Bytes(list))
+	return create(ctx, w.store, w.name, BlobListKey(w.name, c.Blobs.SHA256), objstore.Bytes(list))
 }

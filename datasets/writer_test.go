@@ -179,7 +179,7 @@ func TestAmbiguousVersion(t *testing.T) {
 	t.Parallel()
 	s := &mem.Store{}
 	for _, end := range []string{"0", "1"} {
-		if _, err := s.Create(t.Context(), manifestKey("n", strings.Repeat("a", 63)+end), objstore.Bytes("x")); err != nil {
+		if _, err := s.Create(t.Context(), ManifestKey("n", strings.Repeat("a", 63)+end), objstore.Bytes("x")); err != nil {
 			t.Fatal(err)
 		}
 	}

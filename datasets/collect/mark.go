@@ -123,7 +123,7 @@ func (m *marks) dataset(ctx context.Context, store objstore.Store, name string) 
 // name of one.
 func (m *marks) units(ctx context.Context, store objstore.Store, work string) error {
 	name, key, _ := strings.Cut(work, "/")
-	prefix := name + "/units/" + key
+	prefix := datasets.UnitsPrefix(name, key)
 	for info, err := range store.List(ctx, prefix) {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", store, err)

@@ -97,8 +97,16 @@ func (c *copier) report(key string) Report {
 	return Report{c.progress.Objects, c.copied.Load(), c.progress.Bytes, key}
 }
 
-func (c *copier) here(key string) string  { return c.v.Location().Name + "/" + key }
-func (c *copier) there(key string) string { return c.o.Name + "/" + key }
+// place is where an object of a dataset lies, as the functions of datasets say.
+type place func(name, id string) string
+
+func (c *copier) here(at place, id string) string  { return at(c.v.Location().Name, id) }
+func (c *copier) there(at place, id string) string { return at(c.o.Name, id) }
+
+// part copies what is called by the hash of its bytes.
+func (c *copier) part(ctx context.Context, at place, sha string, size int64) error {
+	return c.object(ctx, c.here(at, sha), c.there(at, sha), size, hashCheck(sha))
+}
 
 // data copies everything that the manifest names.
 func (c *copier) data(ctx context.Context) error {
@@ -109,7 +117,7 @@ func (c *copier) data(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, ignoreCancel(g.Wait()))
 		}
-		g.Go(func() error { return c.object(gctx, "blobs/"+sha, "blobs/"+sha, -1, blobCheck(sha)) })
+		g.Go(func() error { return c.object(gctx, datasets.BlobKey(sha), datasets.BlobKey(sha), -1, blobCheck(sha)) })
 	}
 	if err := g.Wait(); err != nil { // blobs before what names them
 		return err
@@ -117,16 +125,10 @@ func (c *copier) data(ctx context.Context) error {
 	g, gctx = errgroup.WithContext(ctx)
 	g.SetLimit(c.o.Workers)
 	if b := m.Blobs; b.Count > 0 {
-		g.Go(func() error {
-			key := "data/" + b.SHA256 + ".blobs"
-			return c.object(gctx, c.here(key), c.there(key), b.Bytes, hashCheck(b.SHA256))
-		})
+		g.Go(func() error { return c.part(gctx, datasets.BlobListKey, b.SHA256, b.Bytes) })
 	}
 	for _, s := range m.Shards {
-		g.Go(func() error {
-			key := "data/" + s.SHA256 + ".arrow"
-			return c.object(gctx, c.here(key), c.there(key), s.Bytes, hashCheck(s.SHA256))
-		})
+		g.Go(func() error { return c.part(gctx, datasets.ShardKey, s.SHA256, s.Bytes) })
 	}
 	return g.Wait()
 }
@@ -140,14 +142,14 @@ func ignoreCancel(err error) error {
 
 // manifest makes the copy a version. The same one may be there, with other times.
 func (c *copier) manifest(ctx context.Context) error {
-	if err := c.extra(ctx, "versions/"+c.v.Digest()+"/README.md"); err != nil { // so that a version has one
+	if err := c.extra(ctx, datasets.CardKey, c.v.Digest()); err != nil { // so that a version has one
 		return err
 	}
 	if err := c.still(ctx); err != nil {
 		return err
 	}
 	raw := c.v.RawManifest()
-	key := c.there("versions/" + c.v.Digest() + "/manifest.json")
+	key := c.there(datasets.ManifestKey, c.v.Digest())
 	_, err := c.to.Create(ctx, key, objstore.Bytes(raw))
 	switch {
 	case errors.Is(err, objstore.ErrExists):
@@ -173,8 +175,8 @@ func (c *copier) publish(ctx context.Context) (owner string, err error) {
 		return "", err
 	}
 	if ok && mine == c.v.Digest() {
-		if owner, err = c.claim(ctx, key); err != nil {
-			return "", err
+		if owner, err = datasets.Claim(ctx, c.to, c.o.Name, key, c.v.Digest()); err != nil {
+			return "", fmt.Errorf("copy to %s: %w", c.to, err)
 		}
 	}
 	copied, err := datasets.OpenIn(ctx, c.to, c.o.Name, c.v.Digest())
@@ -182,31 +184,6 @@ func (c *copier) publish(ctx context.Context) (owner string, err error) {
 		return "", err
 	}
 	return owner, datasets.Adopt(ctx, copied)
-}
-
-// claim is as a stage claims its key: the first stands, unless its version is gone.
-func (c *copier) claim(ctx context.Context, key string) (owner string, err error) {
-	object := c.there("keys/" + key)
-	for {
-		owner, ok, err := datasets.FindKey(ctx, c.to, c.o.Name, key)
-		if err != nil || ok {
-			return owner, err
-		}
-		etag := ""
-		info, err := c.to.Stat(ctx, object)
-		if err == nil {
-			etag = info.ETag
-		} else if !errors.Is(err, objstore.ErrNotFound) {
-			return "", fmt.Errorf("copy to %s/%s: %w", c.to, object, err)
-		}
-		_, err = c.to.Swap(ctx, object, objstore.Bytes(c.v.Digest()+"\n"), etag)
-		if err == nil {
-			return c.v.Digest(), nil
-		}
-		if !errors.Is(err, objstore.ErrExists) {
-			return "", fmt.Errorf("copy to %s/%s: %w", c.to, object, err)
-		}
-	}
 }
 
 // done counts an object.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"orchard/datasets"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
 	"orchard/internal/seal"
@@ -16,7 +17,7 @@ import (
 // PutFile stores a file beside the result, such as an export in a trainer's format, at
 // <name>/files/<key>/<file>. It appears in Result.Files.
 func (p *Pass[Out]) PutFile(ctx context.Context, name string, body objstore.Body) (File, error) {
-	key := p.out.filesPrefix() + name
+	key := datasets.FilesPrefix(p.out.job.where.Name, p.out.job.result.Key) + name
 	f := File{Name: name, URI: strings.TrimSuffix(p.out.store.String(), "/") + "/" + key, Bytes: body.Size()}
 	var err error
 	if f.SHA256, err = sum(body.Open()); err != nil {
@@ -46,17 +47,9 @@ func sum(r io.ReadCloser, err error) (string, error) {
 	return seal.Reader(r)
 }
 
-func (o *output[Out]) filesPrefix() string {
-	return FilesPrefix(o.job.where.Name, o.job.result.Key)
-}
-
-// FilesPrefix is where the files of a version lie in its store, by its dataset's name
-// and the version's key.
-func FilesPrefix(name, key string) string { return name + "/files/" + key + "/" }
-
 // filesIndex is the list of a key's files.
 func (o *output[Out]) filesIndex() string {
-	return o.job.where.Name + "/files/" + o.job.result.Key + ".json"
+	return datasets.FilesIndex(o.job.where.Name, o.job.result.Key)
 }
 
 // saveFiles stores the list of files, so that a rerun that finds the work done can name

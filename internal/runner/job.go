@@ -145,4 +145,4 @@ func (j *job) progress() Progress {
 }
 
 // unitsPrefix is where the finished units of this key are.
-func (j *job) unitsPrefix() string { return j.where.Name + "/units/" + j.result.Key }
+func (j *job) unitsPrefix() string { return datasets.UnitsPrefix(j.where.Name, j.result.Key) }

@@ -63,7 +63,7 @@ func files(ctx context.Context, open datasets.Opener, uri string) (objstore.Stor
 	if kind := v.Manifest().Schema.Name; kind != "task_report" {
 		return nil, "", exit.Inputf("%s: holds %s rows, not a report", v.Location(), kind)
 	}
-	return v.Store(), runner.FilesPrefix(v.Location().Name, v.Manifest().Key), nil
+	return v.Store(), datasets.FilesPrefix(v.Location().Name, v.Manifest().Key), nil
 }
 
 // Print writes a report's table to w and returns where its page is.

@@ -115,7 +115,7 @@ func TestFilesForTrainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(name string) []byte {
-		b, _, err := objstore.ReadAll(t.Context(), v.Store(), runner.FilesPrefix("sft", v.Manifest().Key)+name, 1<<20)
+		b, _, err := objstore.ReadAll(t.Context(), v.Store(), datasets.FilesPrefix("sft", v.Manifest().Key)+name, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
