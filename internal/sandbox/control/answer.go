@@ -26,7 +26,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 
 // settle is how long an answer to a repeated request must find its client in place. The
 // repeat says that connections break here, maybe a moment after the request as before.
-const settle = 250 * time.Millisecond
+const settle = 2 * time.Second
 
 // writeDelivered answers with v and calls delivered when the client is there to take
 // it, before the client can have the whole: the last byte waits for delivered. So a
