@@ -22,6 +22,7 @@ import (
 	"orchard/jobs/report"
 	"orchard/jobs/scripted"
 	"orchard/jobs/sftexport"
+	"orchard/jobs/summary"
 	"orchard/workflows"
 )
 
@@ -60,6 +61,7 @@ func app(stdout, stderr io.Writer) (*cli.App, error) {
 			distill.Command(deps),
 			sftexport.Command(deps),
 			report.Command(deps),
+			summary.Command(deps),
 			dataset.Dataset(),
 			{Name: "llm", Usage: "model servers", Action: unknown, Subcommands: []*cli.Command{scripted.Command(openStore)}},
 			doctor.Command(),

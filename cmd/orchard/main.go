@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // authorities to trust where the machine has none, as in a bare image
+
 	"orchard/internal/argv"
 	"orchard/internal/exit"
 	"orchard/internal/logx"
@@ -17,6 +19,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	limitMemory(os.Getenv("ORCHARD_MEMORY_LIMIT"))
 	code := run(ctx, os.Args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -39,6 +42,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "orchard:", err)
+		lastWords(os.Getenv("ORCHARD_TERMINATION_LOG"), err)
 	}
 	return exit.Code(err)
 }

@@ -243,6 +243,17 @@ func TestParametersAndStrictness(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+	// A cluster's own value is empty here, unless it is given.
+	f, cluster := &steps{}, strings.Replace(pipelineYAML("      dag: {tasks: [{name: a, "+ref+", arguments: {parameters: [{name: a, value: \"{{workflow.parameters.img}}.\"}]}}]}\n"),
+		"{name: num,", "{name: img, valueFrom: {configMapKeyRef: {name: m, key: k}}}, {name: num,", 1)
+	for i, want := range []string{"a . dflt run1", "a i. dflt run1"} {
+		if _, err := play(t, cluster, f, map[string]string{"img": "i"[:i]}); err != nil || f.calls[i] != want {
+			t.Errorf("a parameter from a ConfigMap: %v, %q, want %q", err, f.calls, want)
+		}
+	}
+	if _, err := play(t, cluster, f, nil); err != nil || f.calls[2] != f.calls[0] {
+		t.Errorf("a parameter from a ConfigMap that is not given: %v, %q", err, f.calls)
+	}
 	err := Library{}.Add("f.yaml", []byte(strings.Replace(ok, "dag:", "steps: []\n      dag:", 1)))
 	if err == nil || !strings.Contains(err.Error(), "steps") {
 		t.Errorf("a field outside the subset: %v", err)

@@ -223,6 +223,9 @@ func (w *Workflow) parameters(given map[string]string) (map[string]string, error
 		if !ok && p.Value != nil {
 			v, ok = string(*p.Value), true
 		}
+		if !ok && p.ValueFrom != nil && p.ValueFrom.ConfigMapKeyRef != nil {
+			ok = true
+		}
 		if !ok {
 			problems = append(problems, fmt.Sprintf("-p %s=… is missing (%s)", p.Name, p.Description))
 			continue

@@ -79,6 +79,9 @@ type ValueFrom struct {
 	Parameter  string  `json:"parameter"`
 	Expression string  `json:"expression"`
 	Default    *Scalar `json:"default"`
+	// ConfigMapKeyRef is a cluster's own value of a pipeline's parameter; a single
+	// machine has none, so it is empty here unless given.
+	ConfigMapKeyRef Ignored `json:"configMapKeyRef"`
 }
 
 // Template is a container step or a DAG of tasks.
@@ -92,17 +95,19 @@ type Template struct {
 	ActiveDeadlineSeconds IntString      `json:"activeDeadlineSeconds"`
 	Parallelism           int            `json:"parallelism"`
 
-	Affinity           Ignored `json:"affinity"`
-	Metadata           Ignored `json:"metadata"`
-	Metrics            Ignored `json:"metrics"`
-	NodeSelector       Ignored `json:"nodeSelector"`
-	PodSpecPatch       Ignored `json:"podSpecPatch"`
-	PriorityClassName  Ignored `json:"priorityClassName"`
-	SecurityContext    Ignored `json:"securityContext"`
-	ServiceAccountName Ignored `json:"serviceAccountName"`
-	Synchronization    Ignored `json:"synchronization"`
-	Tolerations        Ignored `json:"tolerations"`
-	Volumes            Ignored `json:"volumes"`
+	Affinity                     Ignored `json:"affinity"`
+	AutomountServiceAccountToken Ignored `json:"automountServiceAccountToken"`
+	Executor                     Ignored `json:"executor"`
+	Metadata                     Ignored `json:"metadata"`
+	Metrics                      Ignored `json:"metrics"`
+	NodeSelector                 Ignored `json:"nodeSelector"`
+	PodSpecPatch                 Ignored `json:"podSpecPatch"`
+	PriorityClassName            Ignored `json:"priorityClassName"`
+	SecurityContext              Ignored `json:"securityContext"`
+	ServiceAccountName           Ignored `json:"serviceAccountName"`
+	Synchronization              Ignored `json:"synchronization"`
+	Tolerations                  Ignored `json:"tolerations"`
+	Volumes                      Ignored `json:"volumes"`
 }
 
 // Container is a step's program; only its arguments and environment matter here.

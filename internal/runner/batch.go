@@ -18,6 +18,9 @@ func Batch[Out record.Row](ctx context.Context, cfg Config, deps Deps, stage Sta
 	if err != nil {
 		return Failed(cfg, stage.Name, err)
 	}
+	if cfg.Mode == ModeCheck {
+		return j.finish(j.check(ctx, nil))
+	}
 	return j.finish(runBatch(ctx, j, fn))
 }
 

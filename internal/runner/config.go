@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ const (
 	ModeRun    Mode = "run"    // all of it
 	ModePlan   Mode = "plan"   // fixes the units and says which shards there are
 	ModeCommit Mode = "commit" // reads finished units and commits; does none itself
+	ModeCheck  Mode = "check"  // says whether all that the stage needs is there; does nothing
 )
 
 // Config is the settings that all stages share. Flags fills it, Validate checks it.
@@ -72,17 +74,17 @@ func (c Config) Validate() error {
 	}
 	switch c.Mode {
 	case ModeRun:
-	case ModePlan, ModeCommit:
+	case ModePlan, ModeCommit, ModeCheck:
 		if c.Shard != (Shard{}) {
 			bad("--shard: only goes with --mode run, not %s", c.Mode)
 		}
 	default:
-		bad("--mode: %q is none of run, plan, commit", c.Mode)
+		bad("--mode: %q is none of run, plan, commit, check", c.Mode)
 	}
 	if c.Shards < 1 || c.Shards > 256 {
 		bad("--shards: %d must be 1 to 256", c.Shards)
 	}
-	if c.Shards > 1 && c.Mode != ModePlan {
+	if c.Shards > 1 && c.Mode != ModePlan && c.Mode != ModeCheck {
 		bad("--shards: only goes with --mode plan; a shard is run with --shard i/%d", c.Shards)
 	}
 	if c.Workers < 1 || c.Workers > 4096 {
@@ -109,14 +111,25 @@ func notIDRune(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
 }
 
+// completionIndex is where Kubernetes tells a Pod of an Indexed Job which one it is.
+const completionIndex = "JOB_COMPLETION_INDEX"
+
 // Shard is a part of a stage's units: the I-th of N, counted from 1. The zero value is
 // all of them. Every unit is in exactly one shard, and neighbours are in the same one,
 // so that the rollouts of a task share warm caches.
 type Shard struct{ I, N int }
 
-// ParseShard reads "i/n".
+// ParseShard reads "i/n", or "index/n" in a Pod of a Kubernetes Indexed Job, whose
+// index counts from 0.
 func ParseShard(s string) (Shard, error) {
 	i, n, ok := strings.Cut(s, "/")
+	if i == "index" {
+		index, err := strconv.Atoi(os.Getenv(completionIndex))
+		if err != nil {
+			return Shard{}, fmt.Errorf("%q: %s is %q: it is for Pods of an Indexed Job, where Kubernetes sets it", s, completionIndex, os.Getenv(completionIndex))
+		}
+		i = strconv.Itoa(index + 1)
+	}
 	a, err1 := strconv.Atoi(i)
 	b, err2 := strconv.Atoi(n)
 	if !ok || err1 != nil || err2 != nil || a < 1 || a > b {

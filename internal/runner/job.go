@@ -59,11 +59,13 @@ func start(ctx context.Context, cfg Config, deps Deps, stage Stage) (*job, error
 	if stage.Model {
 		j.made.RunID = cfg.RunID
 	}
-	if err := j.openInputs(ctx); err != nil {
-		return nil, err
-	}
-	if j.result.Key, err = datasets.Key(j.made, j.inputs); err != nil {
-		return nil, err
+	if cfg.Mode != ModeCheck { // which may be before there are inputs
+		if err := j.openInputs(ctx); err != nil {
+			return nil, err
+		}
+		if j.result.Key, err = datasets.Key(j.made, j.inputs); err != nil {
+			return nil, err
+		}
 	}
 	level := zerolog.InfoLevel
 	if j.terminal() != nil { // people know what they typed
@@ -94,6 +96,7 @@ func (d Deps) withDefaults() Deps {
 	}
 	d.Grace = cmp.Or(d.Grace, 10*time.Second)
 	d.Backoff = cmp.Or(d.Backoff, time.Second)
+	d.Patience = cmp.Or(d.Patience, patience)
 	return d
 }
 

@@ -10,6 +10,7 @@ const (
 	StatusAlready = "already_done" // the version was there
 	StatusPlanned = "planned"      // --mode plan
 	StatusShard   = "shard_done"   // --shard: units are written, nothing is committed
+	StatusChecked = "checked"      // --mode check
 	StatusDryRun  = "dry_run"
 	StatusStopped = "stopped" // SIGTERM or deadline: finished work is kept
 	StatusFailed  = "failed"

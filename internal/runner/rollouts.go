@@ -19,6 +19,9 @@ func Rollouts[Out record.Row](ctx context.Context, cfg Config, deps Deps, stage 
 	if err != nil {
 		return Failed(cfg, stage.Name, err)
 	}
+	if cfg.Mode == ModeCheck {
+		return j.finish(j.check(ctx, src.Ready))
+	}
 	return j.finish(runUnits(ctx, j, src))
 }
 

@@ -89,11 +89,16 @@ func Flags(c *Config) []cli.Flag {
 	)
 }
 
+// asks reports whether model and sandboxes are needed.
+func (c Config) asks() bool {
+	return !c.DryRun && (c.Mode == runner.ModeRun || c.Mode == runner.ModeCheck)
+}
+
 // Validate says everything that is wrong, by the names of the flags.
 func (c Config) Validate() error {
 	errs := []error{c.Config.Validate()}
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
-	if c.Mode == runner.ModeRun && !c.DryRun {
+	if c.asks() {
 		errs = append(errs, c.LLM.Validate())
 		if c.SandboxURL == "" {
 			bad("--sandbox-url (SANDBOX_BASE_URL): missing; `orchard-controller --runtime=local` is a sandbox service, and `orchard run` starts one by itself")

@@ -182,8 +182,8 @@ func (c Config) player(d runner.Deps) (*rollout.Player, func(context.Context) er
 			Lifetime: c.Wall + c.TestTimeout + 30*time.Minute, Labels: map[string]string{"orchard-run": c.RunID},
 		},
 	}
-	if c.Mode != runner.ModeRun || c.DryRun {
-		return p, nil, nil // plays nothing
+	if !c.asks() {
+		return p, nil, nil
 	}
 	client, err := llm.New(c.LLM)
 	if err != nil {

@@ -85,6 +85,16 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 			if exit.Code(err) != c.code || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("exit %d: %v; want %d and %q", exit.Code(err), err, c.code, c.says)
 			}
+			// A check finds the same before there are tasks, and soon gives up on what is away.
+			cfg.In, cfg.Mode = []string{filepath.Join(t.TempDir(), "tasks")}, runner.ModeCheck
+			code := c.code
+			if code == exit.Retry {
+				code = exit.Gone
+			}
+			_, err = Run(t.Context(), cfg, runner.Deps{Open: datasets.Stores, Now: time.Now, Patience: 10 * time.Millisecond})
+			if exit.Code(err) != code || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("check: exit %d: %v; want %d and %q", exit.Code(err), err, code, c.says)
+			}
 		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -64,6 +66,23 @@ func files(ctx context.Context, open datasets.Opener, uri string) (objstore.Stor
 		return nil, "", exit.Inputf("%s: holds %s rows, not a report", v.Location(), kind)
 	}
 	return v.Store(), datasets.FilesPrefix(v.Location().Name, v.Manifest().Key), nil
+}
+
+// copyPage puts a report's page beside the step's other outputs, where a workflow takes it
+// from to show it.
+func copyPage(ctx context.Context, open datasets.Opener, uri, dir string) error {
+	store, prefix, err := files(ctx, open, uri)
+	if err != nil {
+		return err
+	}
+	page, _, err := objstore.ReadAll(ctx, store, prefix+"report.html", 64<<20)
+	if err != nil {
+		return fmt.Errorf("page of report %s: %w", uri, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "report.html"), page, 0o644); err != nil {
+		return exit.Configf("--output-dir: %w", err)
+	}
+	return nil
 }
 
 // Print writes a report's table to w and returns where its page is.

@@ -67,6 +67,9 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 		out = os.Stdout
 	}
 	page, err := Print(ctx, out, opener(d), res.URI)
+	if err == nil && c.OutputDir != "" {
+		err = copyPage(ctx, opener(d), res.URI, c.OutputDir)
+	}
 	if err == nil {
 		_, err = fmt.Fprintf(out, "page  %s\n", page)
 	}
