@@ -41,7 +41,7 @@ func TestOnlySignedRequests(t *testing.T) {
 		"another sandbox": b.client(testUID+"x", b.key),
 		"another key":     b.client(testUID, stranger),
 	} {
-		for _, route := range []string{"POST /v1/jobs", "GET /v1/jobs", "GET /v1/jobs/a", "POST /v1/jobs/a/kill", "POST /v1/jobs/a/delivered", "GET /v1/jobs/a/output", "GET /v1/files?path=/etc/passwd", "PUT /v1/files?path=f", "GET /v1/files/list?path=/", "POST /v1/lease", "POST /v1/shutdown", "GET /nothing", "GET /v1//jobs", "GET /v1/health/../jobs"} {
+		for _, route := range []string{"POST /v1/jobs", "GET /v1/jobs", "GET /v1/jobs/a", "POST /v1/jobs/a/kill", "PUT /v1/jobs/a/delivered", "GET /v1/jobs/a/output", "GET /v1/files?path=/etc/passwd", "PUT /v1/files?path=f", "GET /v1/files/list?path=/", "POST /v1/lease", "POST /v1/shutdown", "GET /nothing", "GET /v1//jobs", "GET /v1/health/../jobs"} {
 			method, path, _ := strings.Cut(route, " ")
 			req, err := http.NewRequest(method, "http://agent"+path, strings.NewReader(`{"id":"a","shell":"echo x > ran","timeout_ms":1000}`))
 			if err != nil {

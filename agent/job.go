@@ -24,19 +24,20 @@ type job struct {
 	cap            int64 // bytes of each stream in an answer
 	stdout         *spool
 	stderr         *spool        // stays empty when merged into stdout
-	done           chan struct{} // closed when nothing below mu changes any more but delivered
+	done           chan struct{} // closed when nothing below mu changes any more but deliveries
 	stop           chan struct{} // closed by kill
 	input          *input        // nil: stdin does not stay open
 
 	holds        int // guarded by the table: answers being written, the output must stay
 	memory, disk int64
 
-	mu        sync.Mutex
-	req       *wire.ExecRequest // nil once it runs
-	view      wire.Job          // all but the output
-	stopping  bool
-	delivered bool
-	process   process
+	mu         sync.Mutex
+	req        *wire.ExecRequest // nil once it runs
+	view       wire.Job          // all but the output
+	stopping   bool
+	delivered  bool            // the answer has reached who asked
+	deliveries []chan struct{} // under way
+	process    process
 }
 
 func newJob(r *wire.ExecRequest, print [32]byte, spool *spoolDir, now time.Time) *job {
@@ -65,13 +66,6 @@ func (j *job) snapshot() wire.Job {
 	view.AckPending = j.dedupKey != "" && !j.delivered
 	view.Stdout.Bytes, view.Stderr.Bytes = j.stdout.printed(), j.stderr.printed()
 	return view
-}
-
-// deliver says that the answer has reached who asked.
-func (j *job) deliver() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.delivered = true
 }
 
 // repeatable reports whether an equal request is still taken for the same one.

@@ -29,6 +29,9 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err := check(&req); err != nil {
 		return badRequest("%v", err)
 	}
+	if err := s.jobs.awaitDelivery(r.Context(), &req); err != nil {
+		return err
+	}
 	j, attached, err := s.jobs.submit(&req)
 	if err != nil {
 		return err
@@ -67,17 +70,6 @@ func (s *Server) kill(w http.ResponseWriter, r *http.Request) error {
 	s.jobs.kill(j)
 	await(r.Context(), j, 2*killPatience)
 	return s.answerJob(w, j, false)
-}
-
-func (s *Server) delivered(w http.ResponseWriter, r *http.Request) error {
-	j, err := s.jobs.get(r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	defer s.jobs.release(j)
-	j.deliver()
-	w.WriteHeader(http.StatusNoContent)
-	return nil
 }
 
 func (s *Server) listJobs(w http.ResponseWriter, _ *http.Request) error {

@@ -2,11 +2,14 @@ package agent_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"orchard/agent/wire"
 )
@@ -68,7 +71,7 @@ func TestKeysAttach(t *testing.T) {
 	if j := b.submit(wire.ExecRequest{ID: first, Shell: shell}, ""); !j.AckPending {
 		t.Errorf("no acknowledgement is asked for: %+v", j)
 	}
-	b.want(204, "POST", "/v1/jobs/"+first+"/delivered", nil, nil)
+	b.want(200, "PUT", "/v1/jobs/"+first+"/delivered", nil, nil)
 	if !ran(dedup) {
 		t.Error("an equal request after the delivery was attached")
 	}
@@ -91,7 +94,7 @@ func TestKeysAttach(t *testing.T) {
 	}
 	keyed.Shell, keyed.TimeoutMS, keyed.ID = "true", 1000, newID()
 	b.want(409, "POST", "/v1/jobs", keyed, nil)
-	b.want(404, "POST", "/v1/jobs/none/delivered", nil, nil)
+	b.want(404, "PUT", "/v1/jobs/none/delivered", nil, nil)
 }
 
 func TestListOfJobs(t *testing.T) {
@@ -154,5 +157,52 @@ func TestBadCommands(t *testing.T) {
 	huge := wire.ExecRequest{ID: "huge", Argv: []string{"true", strings.Repeat("x", 200<<10)}, TimeoutMS: 1000}
 	if j := b.run(huge); *j.ExitCode != 126 || j.State != wire.Failed || !strings.Contains(j.Error, "E2BIG") {
 		t.Errorf("an argument the kernel does not take: %+v", j)
+	}
+}
+
+// A delivery is over when its request ends: well, and an equal request is a new command;
+// broken off, as by a controller that dies, and it is the same one. Until then nobody knows,
+// so an equal request waits.
+func TestDeliveryEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
+	for _, well := range []bool{true, false} {
+		t.Run(fmt.Sprintf("well=%v", well), func(t *testing.T) {
+			t.Parallel()
+			b := start(t, nil)
+			first := wire.ExecRequest{ID: newID(), Shell: "echo x >> f", DedupKey: "d"}
+			b.run(first)
+			body, end := io.Pipe()
+			req, err := http.NewRequest("PUT", "http://agent/v1/jobs/"+first.ID+"/delivered", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := b.http.Do(req) // answered while its body is still to come
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			again := make(chan wire.Job, 1)
+			go func() {
+				second := first
+				second.ID = newID()
+				again <- b.run(second)
+			}()
+			select {
+			case j := <-again:
+				t.Fatalf("an equal request did not wait: %+v", j)
+			case <-time.After(500 * time.Millisecond):
+			}
+			if well {
+				end.Close()
+			} else {
+				end.CloseWithError(errors.New("the controller is gone"))
+			}
+			if j := <-again; j.Attached == well {
+				t.Errorf("attached: %v", j.Attached)
+			}
+			if lines := strings.Count(b.get("f"), "x"); lines != 1 && !well || lines != 2 && well {
+				t.Errorf("it ran %d times", lines)
+			}
+		})
 	}
 }

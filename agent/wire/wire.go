@@ -8,7 +8,8 @@
 //	GET    /v1/jobs                   []Job without output, oldest first
 //	GET    /v1/jobs/{id}?wait=SECONDS Job; with wait, answers when it ended or the time is over
 //	POST   /v1/jobs/{id}/kill         ends it, the children too, -> Job; of an ended one, what it left behind
-//	POST   /v1/jobs/{id}/delivered    its answer reached the client: later equal bodies are new commands -> 204
+//	PUT    /v1/jobs/{id}/delivered    open while its answer is handed to the client: answered at once, and when the body ends
+//	                                  well, later equal bodies are new commands; until it ends they wait
 //	GET    /v1/jobs/{id}/output?stream=stdout|stderr&offset=N   raw bytes, also while it runs; X-Output-Offset
 //	                                  is where they begin (later than N when N was not kept), X-Output-Bytes
 //	                                  how many were printed so far
@@ -153,7 +154,7 @@ type Job struct {
 	Stdout     Output `json:"stdout"`
 	Stderr     Output `json:"stderr"`
 	Attached   bool   `json:"attached,omitempty"`    // this answer is an earlier request's job
-	AckPending bool   `json:"ack_pending,omitempty"` // the caller should call delivered
+	AckPending bool   `json:"ack_pending,omitempty"` // the caller should tell of the delivery
 
 	SandboxReason string `json:"-"` // why its sandbox ended: the service's, no agent knows
 }

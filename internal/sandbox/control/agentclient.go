@@ -116,10 +116,6 @@ func (a agentClient) kill(ctx context.Context, id string) (job wire.Job, err err
 	return job, err
 }
 
-func (a agentClient) delivered(ctx context.Context, id string) error {
-	return a.call(ctx, answerTime, http.MethodPost, "/v1/jobs/"+id+"/delivered", nil, nil, nil)
-}
-
 func (a agentClient) list(ctx context.Context, path string) (l wire.Listing, err error) {
 	err = a.call(ctx, answerTime, http.MethodGet, "/v1/files/list", url.Values{"path": {path}}, nil, &l)
 	return l, err

@@ -28,11 +28,11 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 // repeat says that connections break here, maybe a moment after the request as before.
 const settle = 2 * time.Second
 
-// writeDelivered answers with v and calls delivered when the client is there to take
-// it, before the client can have the whole: the last byte waits for delivered. So a
-// client that has its answer may send the same request again and means it, while one
-// whose connection broke is known not to have it.
-func writeDelivered(w http.ResponseWriter, r *http.Request, v any, repeated bool, delivered func()) error {
+// writeDelivered answers with v and calls begin when the client is there to take
+// it, before the client can have the whole: the last byte waits for begin, and its end follows
+// at once. So a client that has its answer may send the same request again and means it,
+// while one whose connection broke, or whose controller died, is known not to have it.
+func writeDelivered(w http.ResponseWriter, r *http.Request, v any, repeated bool, begin func() (end func(sent bool))) error {
 	b, err := seal.JSON(v)
 	if err != nil {
 		return err
@@ -42,7 +42,8 @@ func writeDelivered(w http.ResponseWriter, r *http.Request, v any, repeated bool
 	if _, err := w.Write(b[:last]); err != nil {
 		return nil
 	}
-	if err := http.NewResponseController(w).Flush(); err != nil {
+	rc := http.NewResponseController(w)
+	if err := rc.Flush(); err != nil {
 		return nil
 	}
 	if repeated {
@@ -54,7 +55,15 @@ func writeDelivered(w http.ResponseWriter, r *http.Request, v any, repeated bool
 	if r.Context().Err() != nil {
 		return nil
 	}
-	delivered()
-	w.Write(b[last:])
+	end := begin()
+	if r.Context().Err() != nil {
+		end(false)
+		return nil
+	}
+	_, err = w.Write(b[last:])
+	if err == nil {
+		err = rc.Flush()
+	}
+	end(err == nil)
 	return nil
 }

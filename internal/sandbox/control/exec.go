@@ -9,10 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"orchard/agent/wire"
-	"orchard/internal/logx"
 	"orchard/internal/seal"
 )
 
@@ -73,21 +70,14 @@ func (s *Service) submit(ctx context.Context, st State, req wire.ExecRequest, un
 	return job, fromAgent(err, "Sandbox "+st.Spec.ID+" not found")
 }
 
-// deliver answers with a job and tells its agent once the client has the answer.
+// deliver answers with a job and tells its agent of the delivery.
 func (s *Service) deliver(w http.ResponseWriter, r *http.Request, st State, job wire.Job, answer any) error {
 	if !job.AckPending {
 		writeJSON(w, http.StatusOK, answer)
 		return nil
 	}
-	return writeDelivered(w, r, answer, job.Attached, func() {
-		a, err := s.agent(r.Context(), st.Spec.ID)
-		if err == nil {
-			err = a.delivered(r.Context(), job.ID)
-		}
-		if err != nil {
-			// The answer is good; an equal command within a minute would be taken for it.
-			zerolog.Ctx(r.Context()).Warn().Err(err).Str(logx.Sandbox, st.Spec.ID).Msg("agent not told of a delivered answer")
-		}
+	return writeDelivered(w, r, answer, job.Attached, func() (end func(sent bool)) {
+		return s.delivering(r.Context(), st, job.ID)
 	})
 }
 

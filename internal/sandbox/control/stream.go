@@ -12,10 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"orchard/agent/wire"
-	"orchard/internal/logx"
 )
 
 // silence is how long an agent may say nothing on a stream: it has a line every few seconds.
@@ -99,13 +96,7 @@ func (s *Service) streamExec(w http.ResponseWriter, r *http.Request, st State, j
 		return out.exit(job)
 	}
 	if job.AckPending {
-		a, err := s.agent(r.Context(), st.Spec.ID)
-		if err == nil {
-			err = a.delivered(r.Context(), job.ID)
-		}
-		if err != nil {
-			zerolog.Ctx(r.Context()).Warn().Err(err).Str(logx.Sandbox, st.Spec.ID).Msg("agent not told of a delivered answer")
-		}
+		s.delivering(r.Context(), st, job.ID)(true)
 	}
 	return s.stream(r.Context(), st, job.ID, out)
 }

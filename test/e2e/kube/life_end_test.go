@@ -240,6 +240,9 @@ func TestD14_UntouchedOnesEndAndUsedOnesDoNot(t *testing.T) {
 	const late = 30 * time.Second // not ready by then is an end as well
 	untouched := make(map[string]any{"lifetime_seconds": 15})
 	used := make(map[string]any{"timeout": late.Seconds(), "lifetime_seconds": 600})
+	if a := Reply(t, "GET", all[0]+"/sandboxes/"+used+"/wait?timeout=30", nil); a.Status != http.StatusOK {
+		t.Fatalf("not ready: %d: %s", a.Status, a.Body)
+	}
 	for began := time.Now(); time.Since(began) < late+5*time.Second; time.Sleep(time.Second) {
 		if a := Reply(t, "POST", all[0]+"/sandboxes/"+used+"/exec", map[string]any{"command": "echo on", "wait": true}); a.Status != http.StatusOK {
 			t.Fatalf("after %v: %d: %s", time.Since(began), a.Status, a.Body)
