@@ -99,7 +99,7 @@ func TestOneDoor(t *testing.T) {
 		{"github.com/apache/arrow", []string{"orchard/datasets/arrowio"}},
 		{"github.com/minio/minio-go", []string{"orchard/internal/objstore/minio"}},
 		{"k8s.io/client-go", []string{"orchard/internal/sandbox/kube", "orchard/cmd/orchard-controller", "orchard/cmd/envctl", "orchard/test/e2e/kube"}},
-		{"github.com/argoproj/argo-workflows", nil},
+		{"github.com/argoproj/argo-workflows", nil}, // the tests in test/argo are a module of their own
 		// Stages have flags, and so do the programs and what they share; a package that
 		// does the work is given a struct.
 		{"github.com/urfave/cli", []string{"orchard/cmd", "orchard/jobs", "orchard/envctl", "orchard/datasets/command", "orchard/internal/argv", "orchard/internal/doctor",
@@ -183,6 +183,21 @@ func TestOrchardBuildsNoKubernetesClient(t *testing.T) {
 	for _, p := range list(t, "./cmd/orchard") {
 		if strings.HasPrefix(p.ImportPath, "k8s.io/client-go") || strings.HasPrefix(p.ImportPath, "github.com/argoproj/") {
 			t.Errorf("orchard depends on %s", p.ImportPath)
+		}
+	}
+}
+
+// Argo is for tests in a module of their own: in ours it would raise the versions of what
+// the programs are built with.
+func TestArgoStaysOut(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(raw, []byte("github.com/argoproj/")) {
+			t.Errorf("%s names Argo, whose place is test/argo/go.mod", name)
 		}
 	}
 }
