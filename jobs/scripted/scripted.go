@@ -29,6 +29,7 @@ func Command(open datasets.Opener) *cli.Command {
 			"scripted, and is for demos, tests and load.\n\n" + exit.Help,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tasks", Required: true, EnvVars: []string{"ORCHARD_SCRIPTED_TASKS"}, Usage: "`URI` of the task dataset to play"},
+			&cli.BoolFlag{Name: "follow", EnvVars: []string{"ORCHARD_SCRIPTED_FOLLOW"}, Usage: "play the newest version there is at each time; there need be none yet"},
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8010", EnvVars: []string{"ORCHARD_SCRIPTED_LISTEN"}, Usage: "`ADDRESS` to serve on"},
 			&cli.Float64Flag{Name: "solve-rate", Value: d.SolveRate, EnvVars: []string{"ORCHARD_SCRIPTED_SOLVE_RATE"}, Usage: "`PROBABILITY` that a rollout hands in the gold patch"},
 			&cli.Float64Flag{Name: "throttle", EnvVars: []string{"ORCHARD_SCRIPTED_THROTTLE"}, Usage: "`SHARE` of requests answered 429, to try a client's patience"},
@@ -39,17 +40,6 @@ func Command(open datasets.Opener) *cli.Command {
 			if c.Args().Present() {
 				return exit.Configf("llm scripted: unexpected argument %q; tasks are given with --tasks", c.Args().First())
 			}
-			v, err := datasets.Open(c.Context, open, c.String("tasks"))
-			if err != nil {
-				return err
-			}
-			if kind := v.Manifest().Schema.Name; kind != "task" {
-				return exit.Inputf("--tasks %s: holds %s rows, not tasks", v.Location(), kind)
-			}
-			tasks, err := load(c.Context, v)
-			if err != nil {
-				return err
-			}
 			d.SolveRate, d.Throttle = c.Float64("solve-rate"), c.Float64("throttle")
 			if path := c.String("request-log"); path != "" {
 				log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
@@ -59,16 +49,34 @@ func Command(open datasets.Opener) *cli.Command {
 				defer log.Close()
 				d.Log = scripted.LogTo(log)
 			}
-			handler, err := scripted.New(tasks, d)
+			handler, what, err := serving(c, open, d)
 			if err != nil {
-				return exit.With(exit.Config, err)
+				return err
 			}
 			l, err := net.Listen("tcp", c.String("listen"))
 			if err != nil {
 				return exit.Configf("--listen: %w", err)
 			}
-			fmt.Fprintf(c.App.ErrWriter, "scripted policy for %d tasks on http://%s/v1, model %q\n", len(tasks), l.Addr(), scripted.Model)
+			fmt.Fprintf(c.App.ErrWriter, "scripted policy for %s on http://%s/v1, model %q\n", what, l.Addr(), scripted.Model)
 			return serve.Until(c.Context, l, &http.Server{Handler: handler}, 5*time.Second)
 		},
 	}
+}
+
+// serving is the policy that the flags ask for, and what it plays.
+func serving(c *cli.Context, open datasets.Opener, d scripted.Options) (http.Handler, string, error) {
+	uri := c.String("tasks")
+	if c.Bool("follow") {
+		return follow(open, uri, d), "the tasks of " + uri, nil
+	}
+	v, err := datasets.Open(c.Context, open, uri)
+	if err != nil {
+		return nil, "", err
+	}
+	tasks, err := load(c.Context, v)
+	if err != nil {
+		return nil, "", err
+	}
+	handler, err := scripted.New(tasks, d)
+	return handler, fmt.Sprintf("%d tasks", len(tasks)), exit.With(exit.Config, err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"orchard/datasets"
 	"orchard/datasets/record"
+	"orchard/internal/exit"
 	"orchard/internal/llm/scripted"
 )
 
@@ -17,6 +18,10 @@ import (
 func Follow(open datasets.Opener, uri string, log io.Writer) http.Handler {
 	options := scripted.Defaults()
 	options.Log = scripted.LogTo(log)
+	return follow(open, uri, options)
+}
+
+func follow(open datasets.Opener, uri string, options scripted.Options) http.Handler {
 	return &scripted.Follow{Options: options, Every: time.Second, Now: time.Now,
 		Load: func(ctx context.Context, have string) (string, []record.Task, error) {
 			v, err := datasets.Open(ctx, open, uri)
@@ -33,6 +38,9 @@ func Follow(open datasets.Opener, uri string, log io.Writer) http.Handler {
 
 // load is the tasks of a version with what the policy needs of them.
 func load(ctx context.Context, v *datasets.Version) ([]record.Task, error) {
+	if kind := v.Manifest().Schema.Name; kind != "task" {
+		return nil, exit.Inputf("%s: holds %s rows, not tasks", v.Location(), kind)
+	}
 	var tasks []record.Task
 	for t, err := range datasets.Rows[record.Task](ctx, v) {
 		if err != nil {

@@ -2,8 +2,8 @@
 // the run's datasets hold and cost, for whoever looks at a workflow in a terminal or the
 // Argo UI, and the command to go on with after a failure.
 //
-// It only reads, writes nothing to the store, and fails for nothing but wrong flags and a
-// store that is away.
+// It only reads, writes nothing to the store, and fails for nothing but wrong flags: of a store
+// that is away or does not know us it says so, for that is mostly why the run ended.
 package summary
 
 import (
@@ -112,14 +112,23 @@ func write(ctx context.Context, w io.Writer, c Config, d runner.Deps) error {
 	var total record.Usage
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "DATASET\tROWS\tDROPPED\tMADE\tVERSION")
+	var away error // why the store cannot be asked; one answer is enough
 	for _, uri := range c.In {
+		if away != nil {
+			fmt.Fprintf(tw, "%s\t?\t?\t?\t%s\n", name(uri), "as above")
+			continue
+		}
 		v, err := datasets.Open(ctx, d.Open, uri)
 		if errors.Is(err, objstore.ErrNotFound) || err != nil && exit.Code(err) == exit.Input {
 			fmt.Fprintf(tw, "%s\t-\t-\tno\t%s\n", name(uri), reason(err))
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("--in %s: %w", uri, err)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if away = err; err != nil {
+			fmt.Fprintf(tw, "%s\t?\t?\t?\t%s\n", name(uri), reason(err))
+			continue
 		}
 		m := v.Manifest()
 		made := "before"

@@ -3,6 +3,7 @@ package summary
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,11 +91,26 @@ func TestSummary(t *testing.T) {
 
 func TestSummaryOfAStoreThatIsAway(t *testing.T) {
 	t.Parallel()
-	c := Config{Config: runner.Default()}
-	c.In = []string{"s3://bucket/tasks"}
-	away := func(context.Context, string) (objstore.Store, error) { return nil, objstore.ErrUnavailable }
-	if err := Run(t.Context(), c, runner.Deps{Open: away}); exit.Code(err) != exit.Retry || !strings.Contains(err.Error(), "s3://bucket/tasks") {
-		t.Errorf("%v", err)
+	c := Config{Config: runner.Default(), Status: "Failed"}
+	c.In = []string{"s3://bucket/tasks", "s3://bucket/rollouts"}
+	asked := 0
+	away := func(context.Context, string) (objstore.Store, error) {
+		asked++
+		return nil, fmt.Errorf("read of bucket: %w", objstore.ErrUnavailable)
+	}
+	var out strings.Builder
+	if err := Run(t.Context(), c, runner.Deps{Open: away, Stdout: &out}); err != nil || asked != 1 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	for _, want := range []string{"read of bucket: store unavailable", "Go on with what is left"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := Run(stopped, c, runner.Deps{Open: away, Stdout: &out}); exit.Code(err) != exit.Retry {
+		t.Errorf("a summary that was stopped: %v", err)
 	}
 	c.In = nil
 	if err := Run(t.Context(), c, runner.Deps{}); exit.Code(err) != exit.Config {

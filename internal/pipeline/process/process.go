@@ -90,13 +90,17 @@ func (r *Runner) Step(ctx context.Context, s pipeline.Step) (pipeline.StepResult
 
 func (r *Runner) environment(s pipeline.Step, dir string) []string {
 	env := append(os.Environ(), r.Env...)
-	if os.Getenv("TMPDIR") == "" { // what a killed step leaves goes with its folder
-		env = append(env, "TMPDIR="+filepath.Join(dir, "tmp"))
-	}
 	for k, v := range s.Env {
 		env = append(env, k+"="+v)
 	}
+	// Paths of a Pod mean others here.
+	tmp := os.Getenv("TMPDIR")
+	if tmp == "" { // what a killed step leaves goes with its folder
+		tmp = filepath.Join(dir, "tmp")
+	}
 	return append(env,
+		"TMPDIR="+tmp,
+		"ORCHARD_TERMINATION_LOG=",
 		"ORCHARD_OUTPUT_DIR="+filepath.Join(dir, "out"),
 		"ARGO_PROGRESS_FILE="+filepath.Join(dir, "progress"))
 }
