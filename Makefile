@@ -19,12 +19,20 @@ demo: ## run the main job on the tasks that come with it, without a model
 
 test: ## run the tests
 	$(GO) test -timeout 20m $(PKGS)
+	cd test/argo && $(GO) test -timeout 20m ./...
 
 e2e: ## run the tests on a real cluster, which is brought up if it is not (as root)
 	test/e2e/kube/run.sh
 
-images: ## make the images as archives in dist/images, and hand them to the test cluster if it is up
+generate: ## bring copies up to date: the pipelines in the chart
+	rm -rf charts/orchard/files/workflows && mkdir -p charts/orchard/files/workflows
+	cp -R workflows/templates workflows/pipelines charts/orchard/files/workflows/
+
+images: ## make the images as archives in dist/images, and hand them to the test cluster if it is up; VERSION=dev
 	images/build.sh
+
+images-push: ## push the images to REGISTRY=host/prefix and print their digests; VERSION=dev PLATFORMS=linux/amd64,linux/arm64
+	images/build.sh --push '$(REGISTRY)'
 
 cluster-up: ## start the test cluster (as root; the first time builds it, about half an hour)
 	test/cluster/packages.sh
@@ -40,11 +48,13 @@ test-race: ## run the tests with the race detector
 lint: ## vet, staticcheck, formatting, and the rules of rules_test.go
 	$(GO) vet $(PKGS)
 	$(GO) tool staticcheck $(PKGS)
+	cd test/argo && $(GO) vet ./... && "$$(cd ../.. && $(GO) tool -n staticcheck)" ./...
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt -w on these'; exit 1; }
 	$(GO) test -count=1 .
 
 verify: ## fail if a generated file or go.mod is not up to date
 	$(GO) mod tidy -diff
+	cd test/argo && $(GO) mod tidy -diff
 	$(GO) test -count=1 ./workflows/... ./internal/pipeline/...
 	@test -z "$$(git status --porcelain)" || { git status --short; echo 'the tree is not clean'; exit 1; }
 
@@ -70,4 +80,4 @@ crash: ## kill every stage before and after each of its store writes, and run it
 clean: ## remove what the other targets made
 	rm -rf bin demo dist
 
-.PHONY: help build demo test e2e images cluster-up cluster-down test-race lint verify fuzz-smoke bench soak crash clean
+.PHONY: help build demo test e2e generate images images-push cluster-up cluster-down test-race lint verify fuzz-smoke bench soak crash clean
