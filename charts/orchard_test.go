@@ -4,157 +4,28 @@ package charts_test
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"maps"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
 	rbac "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"orchard/agent/wire"
 	"orchard/internal/buildinfo"
 	"orchard/internal/sandbox/control/command"
-	"orchard/internal/sandbox/kube"
 )
-
-const namespace = "orchard"
-
-var built sync.Mutex
-
-// helm is the path of helm. CI builds it; elsewhere a machine without it skips.
-func helm(t *testing.T) string {
-	t.Helper()
-	if path, err := exec.LookPath("helm"); err == nil {
-		return path
-	}
-	cache := os.Getenv("ORCHARD_CLUSTER_CACHE")
-	if cache == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cache = filepath.Join(home, ".cache", "orchard-cluster")
-	}
-	path := filepath.Join(cache, "bin", "helm")
-	built.Lock()
-	defer built.Unlock()
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	if os.Getenv("ORCHARD_REQUIRE_ALL") != "1" {
-		t.Skip("there is no helm; test/cluster/build.sh helm builds one")
-	}
-	if out, err := exec.CommandContext(t.Context(), "../test/cluster/build.sh", "helm").CombinedOutput(); err != nil {
-		t.Fatalf("build helm: %v\n%s", err, out)
-	}
-	return path
-}
-
-func template(ctx context.Context, t *testing.T, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	cmd := exec.CommandContext(ctx, helm(t), append([]string{"template", "rel", "orchard", "-n", namespace}, args...)...)
-	// Nobody's settings but ours.
-	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "XDG_DATA_HOME="+home, "KUBECONFIG=/dev/null")
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
-	return out.String(), errs.String(), err
-}
-
-// kinds are the types of what the chart may make. A kind that is not here fails.
-var kinds = map[string]reflect.Type{
-	"Namespace": reflect.TypeFor[core.Namespace](), "Secret": reflect.TypeFor[core.Secret](), "Service": reflect.TypeFor[core.Service](),
-	"ServiceAccount": reflect.TypeFor[core.ServiceAccount](), "Pod": reflect.TypeFor[core.Pod](), "Deployment": reflect.TypeFor[apps.Deployment](),
-	"Role": reflect.TypeFor[rbac.Role](), "RoleBinding": reflect.TypeFor[rbac.RoleBinding](),
-	"ClusterRole": reflect.TypeFor[rbac.ClusterRole](), "ClusterRoleBinding": reflect.TypeFor[rbac.ClusterRoleBinding](),
-	"NetworkPolicy": reflect.TypeFor[networking.NetworkPolicy](), "PodDisruptionBudget": reflect.TypeFor[policy.PodDisruptionBudget](),
-}
-
-// objects is what the chart makes: of each kind at most one, and one more that is the
-// egress proxy's.
-type objects map[string]any
-
-// proxys is the key of a kind's object that is the egress proxy's.
-func proxys(kind string) string { return kind + " of the egress proxy" }
-
-func render(t *testing.T, args ...string) objects {
-	t.Helper()
-	out, errs, err := template(t.Context(), t, args...)
-	if err != nil {
-		t.Fatalf("helm template %v: %v\n%s", args, err, errs)
-	}
-	all := objects{}
-	for doc := range strings.SplitSeq(out, "\n---\n") {
-		var head struct {
-			Kind     string
-			Metadata struct{ Labels map[string]string }
-		}
-		if err := yaml.Unmarshal([]byte(doc), &head); err != nil {
-			t.Fatalf("%v in\n%s", err, doc)
-		}
-		if head.Kind == "" {
-			continue
-		}
-		typ, ok := kinds[head.Kind]
-		key := head.Kind
-		if head.Metadata.Labels["app.kubernetes.io/component"] == "egress" {
-			key = proxys(key)
-		}
-		if !ok || all[key] != nil {
-			t.Fatalf("a %s that is not expected:\n%s", head.Kind, doc)
-		}
-		object := reflect.New(typ).Interface()
-		raw, err := yaml.YAMLToJSONStrict([]byte(doc))
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, doc)
-		}
-		// As strict as the API server: encoding/json takes readonly for readOnly.
-		if strict, err := json.UnmarshalStrict(raw, object); err != nil || len(strict) > 0 {
-			t.Fatalf("%v, %v in\n%s", err, strict, doc)
-		}
-		all[key] = object
-	}
-	return all
-}
-
-// get is the object of a type; a test that asks for one that is not made fails.
-func get[T any](t *testing.T, all objects) T {
-	t.Helper()
-	return getKey[T](t, all, reflect.TypeFor[T]().Elem().Name())
-}
-
-// getProxys is the egress proxy's.
-func getProxys[T any](t *testing.T, all objects) T {
-	t.Helper()
-	return getKey[T](t, all, proxys(reflect.TypeFor[T]().Elem().Name()))
-}
-
-func getKey[T any](t *testing.T, all objects, key string) T {
-	t.Helper()
-	object, ok := all[key].(T)
-	if !ok {
-		t.Fatalf("the chart makes no %s", key)
-	}
-	return object
-}
 
 // variants are the values that the chart is tried with.
 func variants(t *testing.T) []string {
@@ -174,8 +45,8 @@ func TestEveryVariantHolds(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			all := render(t, "-f", file)
-			dep, check := get[*apps.Deployment](t, all), get[*core.Pod](t, all)
-			for name, spec := range map[string]core.PodSpec{"controller": dep.Spec.Template.Spec, "check": check.Spec} {
+			dep, check := get[*apps.Deployment](t, all), get[*batch.Job](t, all).Spec.Template
+			for name, spec := range podSpecs(all) {
 				checkPod(t, name, spec)
 			}
 			pods := labels.Set(dep.Spec.Template.Labels)
@@ -287,46 +158,6 @@ func checkNetwork(t *testing.T, np *networking.NetworkPolicy, sandboxes string, 
 	}
 }
 
-// The rights are those that the runtime declares: one less and it does not start, one more
-// is nobody's. Over the cluster there are none by default.
-func TestRights(t *testing.T) {
-	t.Parallel()
-	all, nodes := render(t), render(t, "--set", "nodeAccess=true")
-	for kind := range all {
-		if strings.HasPrefix(kind, "Cluster") {
-			t.Errorf("the chart makes a %s by default", kind)
-		}
-	}
-	for _, c := range []struct {
-		object  string
-		rules   []rbac.PolicyRule
-		cluster bool
-	}{
-		{"Role", get[*rbac.Role](t, all).Rules, false},
-		{"ClusterRole", get[*rbac.ClusterRole](t, nodes).Rules, true},
-	} {
-		var want, got []string
-		for _, r := range kube.Rules {
-			if r.Cluster == c.cluster {
-				want = append(want, r.String())
-			}
-		}
-		for _, r := range c.rules {
-			if len(r.APIGroups) != 1 || len(r.Resources) != 1 || len(r.ResourceNames)+len(r.NonResourceURLs) > 0 {
-				t.Errorf("%s: a rule is about one resource, this is %+v", c.object, r)
-				continue
-			}
-			slices.Sort(r.Verbs)
-			got = append(got, kube.Rule{Group: r.APIGroups[0], Resource: r.Resources[0], Verbs: r.Verbs}.String())
-		}
-		slices.Sort(want)
-		slices.Sort(got)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("rules of the %s (-runtime +chart):\n%s", c.object, diff)
-		}
-	}
-}
-
 // The keys that are made are good, and nobody else's.
 func TestKeys(t *testing.T) {
 	t.Parallel()
@@ -346,7 +177,7 @@ func TestKeys(t *testing.T) {
 	if own["Secret"] != nil {
 		t.Error("there is a Secret of the user's and the chart makes another")
 	}
-	for name, spec := range map[string]core.PodSpec{"controller": get[*apps.Deployment](t, own).Spec.Template.Spec, "check": get[*core.Pod](t, own).Spec} {
+	for name, spec := range map[string]core.PodSpec{"controller": get[*apps.Deployment](t, own).Spec.Template.Spec, "check": get[*batch.Job](t, own).Spec.Template.Spec} {
 		if got := spec.Volumes[0].Secret.SecretName; got != "mine" {
 			t.Errorf("%s mounts the Secret %s, want mine", name, got)
 		}
@@ -379,33 +210,5 @@ func TestChoices(t *testing.T) {
 	}
 	if got := get[*policy.PodDisruptionBudget](t, render(t)).Spec.MaxUnavailable.IntValue(); got != 1 {
 		t.Errorf("maxUnavailable %d, want 1", got)
-	}
-}
-
-// A slip in the values fails the install and names the value.
-func TestValuesAreChecked(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ set, says string }{
-		{"replica=3", "replica"},
-		{"replicas=0", "replicas"},
-		{"sandbox.defaultCpu=1", "defaultCpu"},
-		{"sandbox.defaultMemory=1GB", "defaultMemory"},
-		{"sandbox.namespace=Boxes", "namespace"},
-		{"sandbox.namespace=" + namespace, "must not be the namespace of the release"},
-		{"sandbox.podSecurity=none", "podSecurity"},
-		{"image.digest=0123", "digest"},
-		{"logLevel=loud", "logLevel"},
-		{"keys.apiKey=secret", "apiKey"},
-		{"network.closedNetworks={10.0.0.0}", "closedNetworks"},
-		{"network.allowEgress={everything}", "allowEgress"},
-		{"network.dns.pods=kube-dns", "pods"},
-		{"egress.replicas=0", "replicas"},
-	} {
-		t.Run(c.set, func(t *testing.T) {
-			t.Parallel()
-			if _, errs, err := template(t.Context(), t, "--set", c.set); err == nil || !strings.Contains(errs, c.says) {
-				t.Errorf("%v, and it says\n%s\nwant %q in it", err, errs, c.says)
-			}
-		})
 	}
 }

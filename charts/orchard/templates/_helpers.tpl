@@ -114,3 +114,48 @@ secret:
   secretName: {{ include "orchard.secret" . }}
   defaultMode: 0440
 {{- end }}
+
+{{/* What a Pod takes of where it may run. */}}
+{{- define "orchard.placement" -}}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Annotations of a hook of `helm test`: gone afterwards, but for what failed, which can still be read. */}}
+{{- define "orchard.testHook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+helm.sh/hook-output-log-policy: hook-succeeded,hook-failed
+{{- end }}
+
+{{/* "yes" when the release has an object store, so that stages can run: as Jobs, or as steps of Workflows. */}}
+{{- define "orchard.stages" -}}
+{{- if .Values.s3.bucket }}yes{{ end }}
+{{- end }}
+
+{{/* "yes" when the cluster knows WorkflowTemplates. The group alone would not do: other programs of the Argo project have kinds in it. */}}
+{{- define "orchard.argo" -}}
+{{- if .Capabilities.APIVersions.Has "argoproj.io/v1alpha1/WorkflowTemplate" }}yes{{ end }}
+{{- end }}
+
+{{/* "yes" when the pipelines are installed. */}}
+{{- define "orchard.workflows" -}}
+{{- $mode := toString .Values.workflows.enabled }}
+{{- if or (eq $mode "true") (and (eq $mode "auto") (include "orchard.stages" .) (include "orchard.argo" .)) }}yes{{ end }}
+{{- end }}
+
+{{/* Where all datasets of the release are. */}}
+{{- define "orchard.out" -}}
+s3://{{ .Values.s3.bucket }}{{ with .Values.s3.prefix }}/{{ . }}{{ end }}
+{{- end }}
+
+{{- define "orchard.scripted" -}}
+{{ include "orchard.fullname" . }}-scripted
+{{- end }}

@@ -57,7 +57,7 @@ func App(stdout, stderr io.Writer) *cli.App {
 		// The default ends the process from within.
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return exit.With(exit.Config, err) },
-		Commands:       []*cli.Command{checkCommand(o, stderr), egressCommand(o, stderr), keygenCommand(), pubkeyCommand(o)},
+		Commands:       []*cli.Command{checkCommand(o, stderr), checkWorkflowCommand(o, stderr), egressCommand(o, stderr), keygenCommand(), pubkeyCommand(o)},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return exit.Configf("unexpected argument %q", c.Args().First())
