@@ -101,7 +101,7 @@ func localPath(in string) (string, error) {
 	}
 	u, err := url.Parse(in)
 	if err != nil || scheme != "file" || u.Host != "" {
-		return "", exit.Configf("--in %s: only files on this machine can be imported; fetch it first", in)
+		return "", exit.Configf("--in %s: only files on this machine and objects in s3://bucket/… can be imported; fetch it first", in)
 	}
 	return u.Path, nil
 }

@@ -66,8 +66,8 @@ func Flags(c *Config) []cli.Flag {
 
 const intro = `Reads sets of tasks or of trajectories as others publish them into a dataset of tasks
 or of rollouts: .jsonl and .json (also .gz, .zst), .parquet, .arrow, folders of such
-files, and folders of tasks that are folders; "--in examples" is the tasks that come
-with orchard. The format is told by the columns; docs/importing.md has what becomes of
+files, and folders of tasks that are folders, on this machine or in a bucket (s3://…);
+"--in examples" is the tasks that come with orchard. The format is told by the columns; docs/importing.md has what becomes of
 each. Known formats:
 %s
 

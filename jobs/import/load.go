@@ -123,8 +123,8 @@ func (l *loaded) open(ctx context.Context, cfg Config, path string) (*taskFile, 
 	f := &taskFile{path: path, source: cfg.Source}
 	if f.source == "" {
 		f.source, _, _ = strings.Cut(filepath.Base(path), ".")
-		if name, ok := l.sets.name(path); ok {
-			f.source, _, _ = strings.Cut(name, "/")
+		if _, source, ok := l.sets.origin(path); ok && source != "" {
+			f.source = source
 		}
 	}
 	info, err := os.Stat(path)
@@ -170,8 +170,8 @@ func (l *loaded) addInput(role, path, digest string) {
 	if abs, err := filepath.Abs(path); err == nil {
 		uri = "file://" + filepath.ToSlash(abs)
 	}
-	if name, ok := l.sets.name(path); ok {
-		uri = "builtin:" + name
+	if from, _, ok := l.sets.origin(path); ok {
+		uri = from
 	}
 	l.inputs = append(l.inputs, datasets.Input{Kind: datasets.InputFile, Name: filepath.Base(path), Digest: digest, Role: role, URI: uri})
 }

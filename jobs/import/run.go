@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orchard/datasets"
 	"orchard/datasets/imports"
 	"orchard/datasets/record"
 	"orchard/internal/exit"
@@ -31,7 +32,11 @@ func Run(ctx context.Context, cfg Config, deps runner.Deps) (res runner.Result, 
 	if err := cfg.Validate(); err != nil {
 		return fail(err)
 	}
-	sets, err := unpack(cfg)
+	open := deps.Open
+	if open == nil {
+		open = datasets.Stores
+	}
+	sets, err := unpack(ctx, cfg, open)
 	if err != nil {
 		return fail(err)
 	}

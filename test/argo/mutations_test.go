@@ -178,6 +178,7 @@ var mutations = []struct {
 	{"pod security", "escalation", stage + "container/securityContext/allowPrivilegeEscalation", true},
 	{"pod security", "the node's files", stage + "volumes/+", fields("name", "h", "hostPath", fields("path", "/"))},
 	{"pod security", "privileged by a patch", stage + "podSpecPatch", "containers: [{name: main, securityContext: {privileged: true}}]"},
+	{"pod security", "Argo's own containers as they are", stage + "podSpecPatch", "containers: [{name: main, resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 1Gi}}}]"},
 	{"pod security", "the node's network by a patch", stage + "podSpecPatch", "hostNetwork: true"},
 	{"pod security", "misspelt patch", stage + "podSpecPatch", "hostNetwrk: true"},
 	{"pod security", "writable root", stage + "container/securityContext/readOnlyRootFilesystem", drop{}},

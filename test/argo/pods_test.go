@@ -29,8 +29,11 @@ func first[T any](values ...*T) *T {
 	return nil
 }
 
-// pod is what Argo makes of a call, without Argo's own containers, which are restricted
-// by themselves.
+// argos says whether a container is Argo's own, beside the stage: its controller gives them
+// no security context of theirs.
+func argos(name string) bool { return name == "init" || name == "wait" }
+
+// pod is what Argo makes of a call.
 func (c call) pod() (*core.PodSpec, error) {
 	w, t := c.pipeline.Spec, c.leaf
 	spec := core.PodSpec{
@@ -49,6 +52,10 @@ func (c call) pod() (*core.PodSpec, error) {
 		main.Name = "main"
 		spec.Containers = append(spec.Containers, main)
 	}
+	executor := core.Container{Name: "wait", Image: "quay.io/argoproj/argoexec", Command: []string{"argoexec", "wait"}}
+	spec.Containers = append([]core.Container{executor}, spec.Containers...)
+	executor.Name, executor.Command = "init", []string{"argoexec", "init"}
+	spec.InitContainers = append(spec.InitContainers, executor)
 	for _, u := range t.InitContainers {
 		spec.InitContainers = append(spec.InitContainers, u.Container)
 	}
@@ -119,6 +126,9 @@ func podSecurity(s *set, bad report) {
 			bad("%s: no service account of its own", c.at)
 		}
 		for _, m := range spec.Containers {
+			if argos(m.Name) {
+				continue
+			}
 			if m.SecurityContext == nil || m.SecurityContext.ReadOnlyRootFilesystem == nil || !*m.SecurityContext.ReadOnlyRootFilesystem {
 				bad("%s: container %s: the root file system is not read-only", c.at, m.Name)
 			}
@@ -163,7 +173,7 @@ func images(s *set, bad report) {
 func commands(s *set, bad report) {
 	s.pods(bad, func(c call, spec *core.PodSpec) {
 		for _, m := range spec.Containers {
-			if len(m.Command) == 0 || !path.IsAbs(m.Command[0]) {
+			if !argos(m.Name) && (len(m.Command) == 0 || !path.IsAbs(m.Command[0])) {
 				bad("%s: container %s: command %q is not the path of a program", c.at, m.Name, m.Command)
 			}
 		}
@@ -173,7 +183,7 @@ func commands(s *set, bad report) {
 // resources are asked for, and a Pod that takes more memory than it may is its own fault.
 func resources(s *set, bad report) {
 	s.pods(bad, func(c call, spec *core.PodSpec) {
-		for _, m := range spec.Containers {
+		for _, m := range append(spec.Containers, spec.InitContainers...) {
 			for what, q := range map[string]*resource.Quantity{
 				"requests.cpu": m.Resources.Requests.Cpu(), "requests.memory": m.Resources.Requests.Memory(), "limits.memory": m.Resources.Limits.Memory(),
 			} {
