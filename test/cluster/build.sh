@@ -5,8 +5,9 @@
 # with a go.mod pins one program's modules, apart from those of Orchard itself.
 #
 #   kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl
-#   etcd coredns pause kube-router helm              what `make e2e` needs
-#   argo (workflow-controller, argoexec, argo)  minio  kwok
+#   etcd coredns pause kube-router helm
+#   argo (workflow-controller, argoexec, argo)  minio     what `make e2e` needs, down to here
+#   kwok                                                  what `make soak` needs as well
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
@@ -79,5 +80,5 @@ build() {
   esac
 }
 
-[[ $# -gt 0 ]] || set -- etcd coredns pause kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl kube-router helm
+[[ $# -gt 0 ]] || set -- etcd coredns pause kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl kube-router helm argo minio
 for name in "$@"; do build "$name"; done

@@ -14,11 +14,20 @@ here=$(cd "$(dirname "$0")" && pwd)
 api=https://127.0.0.1:16443
 lock
 
+# bucket: where datasets and the reports of workflows go. Orchard makes no buckets. A namespace's
+# own ConfigMap artifact-repositories, which the chart makes, leads Argo to it.
+bucket() {
+  local answer
+  answer=$(curl -sS -o /dev/null --max-time 10 -w '%{http_code}' -X PUT --aws-sigv4 aws:amz:us-east-1:s3 --user orchard:orchard-test-secret http://$node_ip:9000/orchard)
+  [[ $answer == 200 || $answer == 409 ]] || die "MinIO makes no bucket: it answers $answer"
+}
+
 # A cluster of this boot that came up once: what does not run is started, nothing is lost.
 if [[ $(cat "$RUN/complete" 2>/dev/null) == "$(cat /proc/sys/kernel/random/boot_id)" ]]; then
   for c in "${components[@]}"; do
     defined "$c" && { start_component "$c"; await "$c"; }
   done
+  defined minio && bucket
   echo "export KUBECONFIG=$RUN/admin.kubeconfig"
   exit
 fi
@@ -156,14 +165,18 @@ if [[ -x $bin/workflow-controller ]]; then
   "$here/image.sh" "$executor" "$bin/argoexec" /bin/argoexec
   kubectl create namespace argo >/dev/null
   kubectl apply --server-side -f "$CACHE/argo-crds" >/dev/null
-  kubectl -n argo create configmap workflow-controller-configmap >/dev/null
-  define workflow-controller DEFAULT_REQUEUE_TIME=1s LEADER_ELECTION_DISABLE=true \
+  # Its metrics stay off the port of the sandboxes' agents, which is 9090 too.
+  kubectl -n argo create configmap workflow-controller-configmap --from-literal=metricsConfig='port: 9190' >/dev/null
+  # It watches all namespaces. One process needs no election. What it keeps of a workflow's
+  # steps is compressed above 256 KiB; unless set, above 1 MiB.
+  define workflow-controller DEFAULT_REQUEUE_TIME=1s LEADER_ELECTION_DISABLE=true MAX_WORKFLOW_SIZE=262144 \
     workflow-controller --kubeconfig "$KUBECONFIG" --namespace argo --executor-image "$executor"
   start workflow-controller
 fi
 if [[ -x $bin/minio ]]; then
   define minio MINIO_ROOT_USER=orchard MINIO_ROOT_PASSWORD=orchard-test-secret minio server "$RUN/minio" --address $node_ip:9000
   start minio
+  bucket
 fi
 cat /proc/sys/kernel/random/boot_id >complete
 echo "export KUBECONFIG=$KUBECONFIG"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,17 +16,33 @@ import (
 // Helm runs helm on the release that the tests run against.
 func Helm(t testing.TB, args ...string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer stop()
-	if out, err := exec.CommandContext(ctx, "helm", append(args, "-n", namespace)...).CombinedOutput(); err != nil {
+	if out, err := HelmIn(t, namespace, args...); err != nil {
 		t.Fatalf("helm %v: %v\n%s", args, err, out)
 	}
 }
 
-// `helm test` makes a sandbox with the release's own rights, as users are told to try first.
+// HelmIn runs helm in a namespace, and is what it says.
+func HelmIn(t testing.TB, namespace string, args ...string) (string, error) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer stop()
+	out, err := exec.CommandContext(ctx, "helm", append(args, "-n", namespace)...).CombinedOutput()
+	return string(out), err
+}
+
+// chart is where the chart is.
+const chart = "../../../charts/orchard"
+
+// `helm test` makes a sandbox with the release's own rights and runs a Workflow with those of
+// its stages, as users are told to try first.
 func TestHelmTest(t *testing.T) {
 	t.Parallel()
-	Helm(t, "test", release, "--logs", "--timeout", "2m")
+	out, err := HelmIn(t, namespace, "test", release, "--hide-notes", "--timeout", "2m30s")
+	for _, want := range []string{"ok: orchard-agent", "ok: Argo ran a Workflow in "} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Fatalf("%v, want %q in\n%s", err, want, out)
+		}
+	}
 }
 
 // Upgrade replaces every controller, as an upgrade with new values does, and waits until that is
@@ -44,7 +61,7 @@ func Upgrade(t testing.TB) {
 	for _, p := range controllerPods(t.Context(), t) {
 		old[p.UID] = true
 	}
-	Helm(t, "upgrade", release, "../../../charts/orchard", "--reuse-values", "--set-string", fmt.Sprintf("podAnnotations.upgraded=at-%d", time.Now().UnixNano()), "--wait", "--timeout", "2m")
+	Helm(t, "upgrade", release, chart, "--reuse-values", "--set-string", fmt.Sprintf("podAnnotations.upgraded=at-%d", time.Now().UnixNano()), "--wait", "--timeout", "2m")
 	AllReady(t)
 	for _, p := range controllerPods(t.Context(), t) {
 		if old[p.UID] {

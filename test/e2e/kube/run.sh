@@ -17,6 +17,7 @@ logs() {
   echo "=== Pods and events"
   kubectl get pods -A -o wide
   kubectl -n "$namespace" get events --sort-by=.lastTimestamp | tail -n 20
+  kubectl -n "$namespace" get workflows
   echo "=== controllers"
   kubectl -n "$namespace" logs -l app.kubernetes.io/component=controller --prefix --tail=60
   for c in "${components[@]}"; do
@@ -53,7 +54,14 @@ test/cluster/image.sh dist/images/*.tar
 say "the cluster is up"
 
 remove
+# The store of the test cluster; the password is a test's. Each run has a folder of its own in the bucket.
+store=http://$node_ip:9000 bucket=orchard-e2e
+code=$(curl -sS -o /dev/null -w '%{http_code}' --aws-sigv4 aws:amz:us-east-1:s3 --user orchard:orchard-test-secret -X PUT "$store/$bucket")
+[[ $code == 200 || $code == 409 ]] || die "the store at $store does not make the bucket $bucket: HTTP $code"
 helm install "$release" charts/orchard -n "$namespace" --create-namespace --wait --timeout 3m \
+  --set workflows.enabled=true --set workflows.checkSeconds=40 --set "s3.endpoint=$store" --set "s3.bucket=$bucket" --set "s3.prefix=run-$(date +%s)" \
+  --set credentials.accessKeyId=orchard --set credentials.secretAccessKey=orchard-test-secret --set scriptedModel.enabled=true \
+  --set scriptedModel.resources.requests.cpu=10m --set scriptedModel.resources.requests.memory=32Mi \
   --set "sandbox.namespace=$ORCHARD_E2E_SANDBOX_NAMESPACE" --set sandbox.defaultCPU=50m --set sandbox.defaultMemory=64Mi --set nodeAccess=true \
   --set 'network.allowEgress={198.18.254.0/24}' --set egress.resources.requests.cpu=10m --set egress.resources.requests.memory=32Mi \
   --set resources.requests.cpu=20m --set resources.requests.memory=32Mi >/dev/null
