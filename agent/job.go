@@ -25,6 +25,7 @@ type job struct {
 	stdout         *spool
 	stderr         *spool        // stays empty when merged into stdout
 	done           chan struct{} // closed when nothing below mu changes any more but deliveries
+	started        chan struct{} // closed when process is set; a job that never started has only done
 	stop           chan struct{} // closed by kill
 	input          *input        // nil: stdin does not stay open
 
@@ -53,7 +54,7 @@ func newJob(r *wire.ExecRequest, print [32]byte, spool *spoolDir, now time.Time)
 		print: print, idempotencyKey: r.IdempotencyKey, dedupKey: r.DedupKey,
 		concurrent: r.Concurrent, cap: most, req: r, input: in,
 		stdout: newSpool(spool, r.ID+".stdout", most), stderr: newSpool(spool, r.ID+".stderr", most),
-		done: make(chan struct{}), stop: make(chan struct{}),
+		done: make(chan struct{}), started: make(chan struct{}), stop: make(chan struct{}),
 		view: wire.Job{ID: r.ID, Command: shown(r), State: wire.Queued, CreatedUS: now.UnixMicro()},
 	}
 }
@@ -157,6 +158,7 @@ func (s *Server) execute(ctx context.Context, j *job, req *wire.ExecRequest, pla
 	j.mu.Lock()
 	j.process = p
 	j.mu.Unlock()
+	close(j.started)
 
 	status, reason, text := s.await(ctx, j, req, p)
 	if reason == "" && status != 0 && s.memory.ranOut() {

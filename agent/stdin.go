@@ -163,6 +163,14 @@ func (s *Server) signalJob(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer s.jobs.release(j)
+	if j.snapshot().State == wire.Running {
+		select { // a program can print before we know its process
+		case <-j.started:
+		case <-j.done:
+		case <-r.Context().Done():
+			return r.Context().Err()
+		}
+	}
 	j.mu.Lock()
 	process := j.process
 	j.mu.Unlock()

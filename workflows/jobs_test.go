@@ -164,8 +164,8 @@ func problems(raw []byte, like stageTemplate) (bad []string) {
 			say("%s: no backoffLimitPerIndex", at)
 		case indexed && (spec.Completions == nil || *spec.Completions < 1 || *spec.Completions > 256 || strconv.Itoa(int(*spec.Completions)) != f.values["SHARDS"]):
 			say("%s: completions are not the SHARDS of its ConfigMap, 1 to 256", at)
-		case indexed && (spec.MaxFailedIndexes == nil || spec.Parallelism == nil):
-			say("%s: no maxFailedIndexes or parallelism", at)
+		case indexed && (spec.MaxFailedIndexes != nil || spec.Parallelism == nil):
+			say("%s: no parallelism, or a maxFailedIndexes, by which a lost shard stops the others", at)
 		}
 		if pod.RestartPolicy != core.RestartPolicyNever {
 			say("%s: restartPolicy is not Never, which a failure policy needs", at)

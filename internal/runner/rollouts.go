@@ -87,7 +87,7 @@ func work[Out record.Row](ctx context.Context, j *job, src Source[Out], l ledger
 			if src.Ready == nil {
 				return nil
 			}
-			return src.Ready(st.work)
+			return j.await(st.work, min(settling, j.deps.Patience), src.Ready)
 		}),
 		tools: Tools{Keep: l.out.keep, Blob: l.out.blob},
 	}

@@ -32,7 +32,7 @@ type Deps struct {
 	Open           datasets.Opener     // nil: datasets.Stores
 	Grace          time.Duration       // for running units after a stop; 0: 10 s
 	Backoff        time.Duration       // before the first retry of a unit, growing from there; 0: 1 s
-	Patience       time.Duration       // of ModeCheck with what is away; 0: a minute
+	Patience       time.Duration       // with what is away: of ModeCheck, and up to 10 s of the first work; 0: a minute
 }
 
 // Unit is one piece of work of a Rollouts stage.

@@ -81,7 +81,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 			cfg := Defaults()
 			cfg.In, cfg.Out = []string{in}, filepath.Join(t.TempDir(), "out")
 			cfg.LLM.URL, cfg.LLM.Model, cfg.SandboxURL = url(c.model), "m", url(c.sandbox)
-			_, err := Run(t.Context(), cfg, runner.Deps{Open: datasets.Stores, Now: time.Now})
+			_, err := Run(t.Context(), cfg, runner.Deps{Open: datasets.Stores, Now: time.Now, Patience: 10 * time.Millisecond})
 			if exit.Code(err) != c.code || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("exit %d: %v; want %d and %q", exit.Code(err), err, c.code, c.says)
 			}
