@@ -87,6 +87,27 @@ func TestCheckEnds(t *testing.T) {
 	})
 }
 
+// A Pod that has just started may not reach what it needs for a moment: its first work waits.
+func TestFirstWorkWaitsForItsNetwork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t.TempDir(), 3)
+	w.deps.Patience = time.Minute
+	asked := 0
+	w.src.Ready = func(context.Context) error {
+		if asked++; asked < 3 {
+			return exit.Retryf("connection refused")
+		}
+		return nil
+	}
+	if r := w.must(t); asked != 3 || r.Units.Done != 3 {
+		t.Errorf("asked %d times, %+v", asked, r.Units)
+	}
+	w = newWorld(t.TempDir(), 3)
+	w.deps.Patience = 10 * time.Millisecond
+	w.src.Ready = func(context.Context) error { return exit.Retryf("connection refused") }
+	w.fails(t, exit.Retry, "connection refused")
+}
+
 func TestShardOfAnIndexedJob(t *testing.T) {
 	if s, err := ParseShard("index/4"); err == nil {
 		t.Errorf("outside of a Job: %v", s)
