@@ -113,7 +113,11 @@ func toolchain(ctx context.Context, b *builder, name string, p v1.Platform) (mad
 	if err != nil {
 		return made{}, err
 	}
-	warm, err := tree.Cache(ctx, filepath.Join(b.dist, "go-cache"), cache)
+	kept, err := os.UserCacheDir() // it takes minutes, and is the same for every checkout
+	if err != nil {
+		return made{}, err
+	}
+	warm, err := tree.Cache(ctx, filepath.Join(kept, "orchard-images"), cache)
 	if err != nil {
 		return made{}, err
 	}

@@ -73,11 +73,6 @@ func TestStageImage(t *testing.T) {
 func TestToolchainImage(t *testing.T) {
 	soak(t)
 	dist := t.TempDir()
-	if kept, err := filepath.Abs("../../dist/go-cache"); err == nil { // where `make images` was run before, minutes less
-		if _, err := os.Stat(kept); err == nil {
-			os.Symlink(kept, filepath.Join(dist, "go-cache"))
-		}
-	}
 	build(t, "-dist", dist, "toolchain")
 	if got := build(t, "-dist", dist, "toolchain"); !strings.HasSuffix(got, " unchanged\n") {
 		t.Errorf("the second time: %s", got)
