@@ -12,7 +12,7 @@ import (
 // jobs runs the same stages as plain Kubernetes Jobs: the file as it is but for what its comments
 // say to edit, with the loop of its head. A Pod of the Indexed Job is killed on the way.
 func jobs(t *testing.T) {
-	const tasks = 2
+	const tasks = 1
 	place, runID := prefix(t), unique(t)
 	var parameters struct{ Data map[string]string }
 	if err := object(namespace, "configmap/orchard-parameters", &parameters); err != nil {
@@ -51,7 +51,7 @@ func jobs(t *testing.T) {
 		explain(t, namespace, "job-name="+name)
 		kubectl(t, "-n", namespace, "patch", "job", name, "-p", `{"spec":{"suspend":false}}`)
 		if job == "distill" {
-			killIndex(t, place, name)
+			killIndex(t, runID, name)
 		}
 		complete(t, name)
 	}
@@ -63,16 +63,18 @@ func jobs(t *testing.T) {
 }
 
 // killIndex kills the Pod of index 0 when it works on a rollout.
-func killIndex(t *testing.T, place, job string) {
+func killIndex(t *testing.T, runID, job string) {
 	t.Helper()
 	eventually(t, "a rollout of the Indexed Job under way", patience, func() string {
 		for _, p := range pods(t, namespace, "job-name="+job+",batch.kubernetes.io/job-completion-index=0") {
-			if ended, _ := finished(t, place); p.runs("main") && len(ended) > 0 {
-				kill(t, namespace, p.Metadata.Name)
-				return ""
+			for _, box := range sandboxPods(t, runID) {
+				if p.runs("main") && box.Status.Phase == "Running" {
+					kill(t, namespace, p.Metadata.Name)
+					return ""
+				}
 			}
 		}
-		return "no Pod of index 0 runs, or no rollout has ended"
+		return "no Pod of index 0 runs, or no sandbox"
 	})
 }
 
