@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"orchard/envctl/client"
+	"orchard/internal/whole"
 )
 
 // downFile copies one file, beside its place and renamed, so that a download that breaks
@@ -43,19 +44,13 @@ func (k *copying) downFile(ctx context.Context, src, at string) error {
 }
 
 func (k *copying) save(r io.Reader, h *tar.Header, at string) error {
-	f, err := os.CreateTemp(filepath.Dir(at), ".envctl-")
-	if err != nil {
+	var n int64
+	err := whole.Write(at, h.FileInfo().Mode().Perm(), func(f *os.File) (err error) {
+		if n, err = io.Copy(f, r); err == nil && n < h.Size {
+			err = io.ErrUnexpectedEOF
+		}
 		return err
-	}
-	defer os.Remove(f.Name()) // gone when it was renamed
-	n, err := io.Copy(f, r)
-	if err == nil && n < h.Size {
-		err = io.ErrUnexpectedEOF
-	}
-	err = errors.Join(err, f.Chmod(h.FileInfo().Mode().Perm()), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), at)
-	}
+	})
 	if err != nil {
 		return fmt.Errorf("copy to %s: %w", at, err)
 	}

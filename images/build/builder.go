@@ -15,6 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"orchard/images/image"
+	"orchard/internal/whole"
 )
 
 // builder makes images of one version.
@@ -147,8 +148,8 @@ func writeIfChanged(path string, content []byte) error {
 	if old, err := os.ReadFile(path); err == nil && slices.Equal(old, content) {
 		return nil
 	}
-	return image.WriteWhole(path, func(f *os.File) error {
-		_, err := f.Write(content)
-		return err
-	})
+	if err := whole.WriteBytes(path, 0o644, content); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package image
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"orchard/internal/whole"
 )
 
 // WriteArchive makes path a docker-archive that holds img under tag and nothing else.
@@ -29,7 +30,13 @@ func WriteArchive(path, tag string, img v1.Image) (wrote bool, err error) {
 	if err == nil && len(m) == 1 && m[0].Config == id.String() && slices.Equal(m[0].RepoTags, []string{ref.String()}) {
 		return false, nil
 	}
-	return true, WriteWhole(path, func(f *os.File) error { return tarball.Write(ref, img, f) })
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return false, err
+	}
+	if err := whole.Write(path, 0o644, func(f *os.File) error { return tarball.Write(ref, img, f) }); err != nil {
+		return true, fmt.Errorf("write %s: %w", path, err)
+	}
+	return true, nil
 }
 
 // ReadArchive is the image in a docker-archive that WriteArchive made.
@@ -39,26 +46,6 @@ func ReadArchive(path string) (v1.Image, error) {
 		return nil, fmt.Errorf("read image %s: %w", path, err)
 	}
 	return img, nil
-}
-
-// WriteWhole makes a file of what write writes, at once: nobody ever sees a part of it.
-func WriteWhole(path string, write func(*os.File) error) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
-		}
-	}()
-	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 func opener(path string) tarball.Opener {

@@ -41,7 +41,7 @@ func start(ctx context.Context, cfg Config, deps Deps, stage Stage) (*job, error
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	deps = deps.withDefaults()
+	deps = deps.WithDefaults()
 	j := &job{cfg: cfg, deps: deps, stage: stage, began: deps.Now(), log: logger(ctx, cfg, stage)}
 	j.result = Result{
 		Stage: stage.Name, Version: stage.Version, RunID: cfg.RunID, Mode: string(cfg.Mode),
@@ -78,7 +78,8 @@ func start(ctx context.Context, cfg Config, deps Deps, stage Stage) (*job, error
 	return j, nil
 }
 
-func (d Deps) withDefaults() Deps {
+// WithDefaults is d with the real world where nothing was given.
+func (d Deps) WithDefaults() Deps {
 	if d.Stdout == nil {
 		d.Stdout = os.Stdout
 	}

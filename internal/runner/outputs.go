@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"orchard/internal/exit"
+	"orchard/internal/whole"
 )
 
 // saveOutputs writes what a later step of a workflow needs to know into small files,
@@ -32,13 +33,25 @@ func saveOutputs(dir string, r Result) error {
 	if err != nil {
 		return err
 	}
-	err = os.MkdirAll(dir, 0o755)
 	for name, b := range map[string][]byte{
 		"dataset": []byte(r.URI), "rows": []byte(strconv.FormatInt(r.RowsOut, 10)), "shards.json": list, "result.json": append(all, '\n'),
 	} {
-		if err == nil {
-			err = writeFile(filepath.Join(dir, name), b)
+		if err := SaveOutput(dir, name, b); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// SaveOutput puts one more file into the folder of Config.OutputDir, for a stage that has
+// something of its own to show there; "" is no folder, and nothing is done.
+func SaveOutput(dir, name string, b []byte) error {
+	if dir == "" {
+		return nil
+	}
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = whole.WriteBytes(filepath.Join(dir, name), 0o644, b)
 	}
 	if err != nil {
 		return exit.Configf("--output-dir %s: %w", dir, err)

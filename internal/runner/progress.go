@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/term"
 
 	"orchard/datasets/record"
+	"orchard/internal/whole"
 )
 
 const (
@@ -93,7 +93,7 @@ func (w *watcher) show(last bool) {
 	if w.live != "" {
 		b, err := json.Marshal(p)
 		if err == nil {
-			err = writeFile(w.live, append(b, '\n'))
+			err = whole.WriteBytes(w.live, 0o644, append(b, '\n'))
 		}
 		w.complain(err)
 	}
@@ -133,26 +133,4 @@ func (p Progress) line() string {
 		s += fmt.Sprintf("  in trouble: %d", p.Units.Infra)
 	}
 	return s + "  " + (time.Duration(p.DurMS) * time.Millisecond).Round(time.Second).String()
-}
-
-// writeFile replaces a file whole, so that a reader never sees half of it.
-func writeFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the first error is the one to tell
-	}
-	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"orchard/internal/exit"
 	"orchard/internal/logx"
+	"orchard/internal/whole"
 )
 
 // balance asserts that no row was lost or made up.
@@ -123,7 +124,7 @@ func saveResult(cfg Config, r Result, err error) error {
 	}
 	b, merr := json.MarshalIndent(r, "", "  ")
 	if merr == nil {
-		merr = writeFile(cfg.Result, append(b, '\n'))
+		merr = whole.WriteBytes(cfg.Result, 0o644, append(b, '\n'))
 	}
 	if merr != nil {
 		return errors.Join(err, exit.Configf("--result: write %s: %w", cfg.Result, merr))

@@ -169,10 +169,7 @@ func (c Config) player(d runner.Deps) (*rollout.Player, func(context.Context) er
 	if err != nil {
 		return nil, nil, exit.With(exit.Config, err)
 	}
-	now := d.Now
-	if now == nil {
-		now = time.Now
-	}
+	now := d.WithDefaults().Now
 	p := &rollout.Player{
 		Harness: loop, Policy: c.LLM.Model, Seed: c.Seed, Now: now,
 		Sampling: harness.Sampling{Temperature: sent(c.Temperature), TopP: sent(c.TopP), MaxTokens: c.MaxTokens, TokenIDs: c.TokenIDs},

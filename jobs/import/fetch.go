@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,11 @@ import (
 	"orchard/datasets"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
+	"orchard/internal/whole"
 )
+
+// rangesAtOnce is how many parts of one large object are under way.
+const rangesAtOnce = 4
 
 // cut splits the URI of an object or a folder in a bucket into that of its parent and its name.
 func cut(uri string) (parent, name string) {
@@ -59,24 +62,16 @@ func named(uri string, err error) error {
 }
 
 // fetchObject writes an object's bytes to its key below dir.
-func fetchObject(ctx context.Context, store objstore.Store, key, dir string) (err error) {
+func fetchObject(ctx context.Context, store objstore.Store, key, dir string) error {
 	if !filepath.IsLocal(filepath.FromSlash(key)) {
 		return exit.Inputf("%s/%s: is no name for a file", store, key)
 	}
-	r, _, err := store.Open(ctx, key, 0, -1)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	path := filepath.Join(dir, filepath.FromSlash(key))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.Create(path)
-	if err != nil {
+	return whole.Write(path, 0o644, func(f *os.File) error {
+		_, err := objstore.Fetch(ctx, store, key, f, rangesAtOnce)
 		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	_, err = io.Copy(f, r)
-	return err
+	})
 }

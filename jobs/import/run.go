@@ -7,7 +7,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orchard/datasets"
 	"orchard/datasets/imports"
 	"orchard/datasets/record"
 	"orchard/internal/exit"
@@ -32,11 +31,7 @@ func Run(ctx context.Context, cfg Config, deps runner.Deps) (res runner.Result, 
 	if err := cfg.Validate(); err != nil {
 		return fail(err)
 	}
-	open := deps.Open
-	if open == nil {
-		open = datasets.Stores
-	}
-	sets, err := unpack(ctx, cfg, open)
+	sets, err := unpack(ctx, cfg, deps.WithDefaults().Open)
 	if err != nil {
 		return fail(err)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -43,17 +41,10 @@ func Command(d runner.Deps) *cli.Command {
 				if ctx.NArg() != 1 {
 					return exit.Configf("report serve: give one report dataset, such as orchard-data/report")
 				}
-				return serveReport(ctx.Context, ctx.App.ErrWriter, opener(d), ctx.Args().First(), ctx.String("listen"))
+				return serveReport(ctx.Context, ctx.App.ErrWriter, d.WithDefaults().Open, ctx.Args().First(), ctx.String("listen"))
 			},
 		}},
 	}
-}
-
-func opener(d runner.Deps) datasets.Opener {
-	if d.Open != nil {
-		return d.Open
-	}
-	return datasets.Stores
 }
 
 // files is where the files of a report version lie.
@@ -70,19 +61,12 @@ func files(ctx context.Context, open datasets.Opener, uri string) (objstore.Stor
 
 // copyPage puts a report's page beside the step's other outputs, where a workflow takes it
 // from to show it.
-func copyPage(ctx context.Context, open datasets.Opener, uri, dir string) error {
-	store, prefix, err := files(ctx, open, uri)
-	if err != nil {
-		return err
-	}
+func copyPage(ctx context.Context, store objstore.Store, prefix, dir string) error {
 	page, _, err := objstore.ReadAll(ctx, store, prefix+"report.html", 64<<20)
 	if err != nil {
-		return fmt.Errorf("page of report %s: %w", uri, err)
+		return fmt.Errorf("page of report %s%s: %w", store, prefix, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "report.html"), page, 0o644); err != nil {
-		return exit.Configf("--output-dir: %w", err)
-	}
-	return nil
+	return runner.SaveOutput(dir, "report.html", page)
 }
 
 // Print writes a report's table to w and returns where its page is.
@@ -91,9 +75,13 @@ func Print(ctx context.Context, w io.Writer, open datasets.Opener, uri string) (
 	if err != nil {
 		return "", err
 	}
+	return printFiles(ctx, w, store, prefix)
+}
+
+func printFiles(ctx context.Context, w io.Writer, store objstore.Store, prefix string) (page string, err error) {
 	text, _, err := objstore.ReadAll(ctx, store, prefix+"report.txt", 1<<20)
 	if err != nil {
-		return "", fmt.Errorf("table of report %s: %w", uri, err)
+		return "", fmt.Errorf("table of report %s%s: %w", store, prefix, err)
 	}
 	_, err = w.Write(text)
 	return strings.TrimSuffix(store.String(), "/") + "/" + prefix + "report.html", err

@@ -12,7 +12,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -62,16 +61,17 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 		return res, err
 	}
 	// Read back, so that a run that finds the report there says the same.
-	out := d.Stdout
-	if out == nil {
-		out = os.Stdout
+	d = d.WithDefaults()
+	store, prefix, err := files(ctx, d.Open, res.URI)
+	if err != nil {
+		return res, err
 	}
-	page, err := Print(ctx, out, opener(d), res.URI)
+	page, err := printFiles(ctx, d.Stdout, store, prefix)
 	if err == nil && c.OutputDir != "" {
-		err = copyPage(ctx, opener(d), res.URI, c.OutputDir)
+		err = copyPage(ctx, store, prefix, c.OutputDir)
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(out, "page  %s\n", page)
+		_, err = fmt.Fprintf(d.Stdout, "page  %s\n", page)
 	}
 	return res, err
 }

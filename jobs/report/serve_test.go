@@ -93,7 +93,7 @@ func TestServe(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- serveReport(ctx, w, opener(runner.Deps{}), dir+"/report", "127.0.0.1:0") }()
+	go func() { ended <- serveReport(ctx, w, runner.Deps{}.WithDefaults().Open, dir+"/report", "127.0.0.1:0") }()
 	line := make([]byte, 200)
 	n, err := r.Read(line)
 	if err != nil {

@@ -12,8 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -71,35 +69,16 @@ func Run(ctx context.Context, c Config, d runner.Deps) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	if d.Open == nil {
-		d.Open = datasets.Stores
-	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
+	d = d.WithDefaults()
 	var text strings.Builder
 	if err := write(ctx, &text, c, d); err != nil {
 		_, err = runner.Failed(c.Config, "summary", err)
 		return err
 	}
-	var out io.Writer = os.Stdout
-	if d.Stdout != nil {
-		out = d.Stdout
-	}
-	if _, err := io.WriteString(out, text.String()); err != nil {
+	if _, err := io.WriteString(d.Stdout, text.String()); err != nil {
 		return fmt.Errorf("print the summary: %w", err)
 	}
-	if c.OutputDir == "" {
-		return nil
-	}
-	err := os.MkdirAll(c.OutputDir, 0o755)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(c.OutputDir, "summary.txt"), []byte(text.String()), 0o644)
-	}
-	if err != nil {
-		return exit.Configf("--output-dir: %w", err)
-	}
-	return nil
+	return runner.SaveOutput(c.OutputDir, "summary.txt", []byte(text.String()))
 }
 
 func write(ctx context.Context, w io.Writer, c Config, d runner.Deps) error {

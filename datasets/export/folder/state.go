@@ -13,6 +13,7 @@ import (
 
 	"orchard/internal/exit"
 	"orchard/internal/seal"
+	"orchard/internal/whole"
 )
 
 // stateName is the list of what is in the folder. It is there from the first finished
@@ -136,16 +137,10 @@ func (e *export) save() error {
 // replace writes a file so that a reader, and a machine that loses power, sees the old
 // or the new one.
 func replace(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return exit.Configf("write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
+	err := whole.Write(path, 0o644, func(f *os.File) error {
+		_, err := f.Write(content)
+		return errors.Join(err, f.Sync())
+	})
 	if err != nil {
 		return trouble(fmt.Errorf("write %s: %w", path, err))
 	}
