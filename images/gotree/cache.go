@@ -3,6 +3,7 @@ package gotree
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"orchard/images/image"
+	"orchard/internal/warmgo"
 )
 
 // Env is what the go command runs with in the image, besides PATH and HOME: it finds its
@@ -74,18 +76,9 @@ func (t Tree) warm(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	var text strings.Builder
-	text.WriteString("package main\n\nimport (\n\t\"testing\"\n")
-	for _, pkg := range strings.Fields(list) {
-		if pkg != "testing" && !strings.Contains("/"+pkg+"/", "/internal/") && !strings.HasPrefix(pkg, "vendor/") {
-			fmt.Fprintf(&text, "\t_ %q\n", pkg)
-		}
-	}
-	text.WriteString(")\n\nfunc TestWarm(*testing.T) {}\n")
-	for name, content := range map[string]string{"go.mod": "module warm\n", "main.go": "package main\n\nfunc main() {}\n", "main_test.go": text.String()} {
-		if err := os.WriteFile(filepath.Join(scratch, name), []byte(content), 0o644); err != nil {
-			return err
-		}
+	err = errors.Join(warmgo.Write(scratch, list), os.WriteFile(filepath.Join(scratch, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o644))
+	if err != nil {
+		return err
 	}
 	for _, args := range [][]string{{"test", "-json", "-count=1", "."}, {"build", "-o", os.DevNull, "."}, {"build", "std"}} {
 		if _, err := t.run(ctx, scratch, cache, args...); err != nil {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"orchard/internal/seal"
+	"orchard/internal/warmgo"
 )
 
 // Where Go finds its caches in a sandbox, and what it may not do there.
@@ -149,18 +150,8 @@ func (w *warmer) test(ctx context.Context, g *goTool, cache, scratch string) err
 	if err != nil {
 		return err
 	}
-	var text strings.Builder
-	text.WriteString("package warm\n\nimport (\n\t\"testing\"\n")
-	for _, pkg := range strings.Fields(list) {
-		if pkg != "testing" && !strings.Contains("/"+pkg+"/", "/internal/") && !strings.HasPrefix(pkg, "vendor/") {
-			fmt.Fprintf(&text, "\t_ %q\n", pkg)
-		}
-	}
-	text.WriteString(")\n\nfunc TestWarm(*testing.T) {}\n")
-	for name, content := range map[string]string{"go.mod": "module warm\n", "warm_test.go": text.String()} {
-		if err := os.WriteFile(filepath.Join(scratch, name), []byte(content), 0o600); err != nil {
-			return err
-		}
+	if err := warmgo.Write(scratch, list); err != nil {
+		return err
 	}
 	if _, err = w.run(ctx, g, cache, scratch, "test", "."); err != nil {
 		return err
