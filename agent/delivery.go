@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
-
-	"orchard/agent/wire"
 )
 
 // deliveryTime is how long an equal request waits for a delivery that is under way. It is
@@ -53,12 +52,7 @@ func (j *job) beginDelivery() (end func(well bool)) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.delivered = j.delivered || well
-		for i, other := range j.deliveries {
-			if other == over {
-				j.deliveries = append(j.deliveries[:i:i], j.deliveries[i+1:]...)
-				break
-			}
-		}
+		j.deliveries = slices.DeleteFunc(j.deliveries, func(other chan struct{}) bool { return other == over })
 		close(over)
 	}
 }
@@ -73,33 +67,26 @@ func (j *job) underWay() <-chan struct{} {
 	return nil
 }
 
-// awaitDelivery returns when no delivery is under way of the job that r may be a repeat of,
-// so that it is known whether it is one.
-func (t *table) awaitDelivery(ctx context.Context, r *wire.ExecRequest) error {
-	if r.DedupKey == "" {
-		return nil
-	}
-	print, err := fingerprint(r)
-	if err != nil {
-		return err
-	}
+// awaitDelivery returns when no delivery is under way of the job that a request of that name may
+// be a repeat of, so that it is known whether it is one.
+func (t *table) awaitDelivery(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(ctx, deliveryTime)
 	defer cancel()
 	for {
 		t.mu.Lock()
-		j := t.dedup[dedupName(r.DedupKey, print)]
+		j := t.dedup[name]
 		t.mu.Unlock()
 		if j == nil {
-			return nil
+			return
 		}
 		over := j.underWay()
 		if over == nil {
-			return nil
+			return
 		}
 		select {
 		case <-over:
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }

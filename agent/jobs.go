@@ -29,10 +29,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err := check(&req); err != nil {
 		return badRequest("%v", err)
 	}
-	if err := s.jobs.awaitDelivery(r.Context(), &req); err != nil {
-		return err
-	}
-	j, attached, err := s.jobs.submit(&req)
+	j, attached, err := s.jobs.submit(r.Context(), &req)
 	if err != nil {
 		return err
 	}

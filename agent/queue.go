@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
@@ -41,10 +42,13 @@ func newTable(spool *spoolDir, start func(*job)) *table {
 
 // submit returns the job of r, its output held until release: a new one that is
 // queued or started, or an earlier one that r is a repeat of.
-func (t *table) submit(r *wire.ExecRequest) (j *job, attached bool, err error) {
+func (t *table) submit(ctx context.Context, r *wire.ExecRequest) (j *job, attached bool, err error) {
 	print, err := fingerprint(r)
 	if err != nil {
 		return nil, false, err
+	}
+	if r.DedupKey != "" {
+		t.awaitDelivery(ctx, dedupName(r.DedupKey, print))
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -34,7 +34,7 @@ func testTable(t *testing.T, now *time.Time, printed int) *table {
 
 func submitAndRelease(t *testing.T, jobs *table, id, key string) *job {
 	t.Helper()
-	j, _, err := jobs.submit(&wire.ExecRequest{ID: id, Shell: "true", TimeoutMS: 1, IdempotencyKey: key})
+	j, _, err := jobs.submit(t.Context(), &wire.ExecRequest{ID: id, Shell: "true", TimeoutMS: 1, IdempotencyKey: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestEndedJobsExpire(t *testing.T) {
 		"its key": {ID: "other", Shell: "true", TimeoutMS: 1, IdempotencyKey: "key"},
 	} {
 		var p *problem
-		if _, _, err := jobs.submit(req); !errors.As(err, &p) || p.code != wire.CodeConflict {
+		if _, _, err := jobs.submit(t.Context(), req); !errors.As(err, &p) || p.code != wire.CodeConflict {
 			t.Errorf("%s again: got %v, want a conflict: it must never run twice", name, err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestDedupWindow(t *testing.T) {
 	jobs := testTable(t, &now, 0)
 	submit := func(id string) bool {
 		t.Helper()
-		_, attached, err := jobs.submit(&wire.ExecRequest{ID: id, Shell: "true", TimeoutMS: 1, DedupKey: "k"})
+		_, attached, err := jobs.submit(t.Context(), &wire.ExecRequest{ID: id, Shell: "true", TimeoutMS: 1, DedupKey: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
