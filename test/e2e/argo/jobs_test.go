@@ -65,7 +65,7 @@ func jobs(t *testing.T) {
 // killIndex kills the Pod of index 0 when it works on a rollout.
 func killIndex(t *testing.T, runID, job string) {
 	t.Helper()
-	eventually(t, "a rollout of the Indexed Job under way", patience, func() string {
+	eventually(t, "a rollout of the Indexed Job under way", func() string {
 		for _, p := range pods(t, namespace, "job-name="+job+",batch.kubernetes.io/job-completion-index=0") {
 			for _, box := range sandboxPods(t, runID) {
 				if p.runs("main") && box.Status.Phase == "Running" {
@@ -81,7 +81,7 @@ func killIndex(t *testing.T, runID, job string) {
 // complete waits for a Job to succeed; one that fails is told at once.
 func complete(t *testing.T, name string) {
 	t.Helper()
-	eventually(t, "complete: Job "+name, patience, func() string {
+	eventually(t, "complete: Job "+name, func() string {
 		if _, err := command(context.Background(), "kubectl", "-n", namespace, "wait", "job", name, "--for=condition=complete", "--timeout=1s"); err == nil {
 			return ""
 		}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"orchard/test/e2e/suite"
 )
 
 // What `make e2e` says: run (the tests must run), and where the chart is.
@@ -35,17 +37,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if !run {
-		fmt.Println("skipped: these tests need the test cluster; `make e2e` runs them")
-		return
-	}
-	for _, name := range []string{"KUBECONFIG", "ORCHARD_E2E_RELEASE", "ORCHARD_E2E_NAMESPACE", "ORCHARD_E2E_SANDBOX_NAMESPACE"} {
-		if os.Getenv(name) == "" {
-			fmt.Printf("%s is not set; `make e2e` sets it\n", name)
-			os.Exit(1)
-		}
-	}
-	os.Exit(prepared(m))
+	suite.Main(run, func() int { return prepared(m) })
 }
 
 // prepared runs the tests with what all of them need: the programs, the way to the store, and
@@ -119,24 +111,8 @@ func leadToStore() error {
 // patience is how long a test waits for one thing: rollouts on a small, busy machine.
 const patience = 5 * time.Minute
 
-// eventually waits until what is said holds, and fails the test with the last reason that it
-// did not. try returns "" when it holds.
-func eventually(t testing.TB, what string, within time.Duration, try func() string) {
+// eventually waits until what is said holds; try returns "" when it does.
+func eventually(t testing.TB, what string, try func() string) {
 	t.Helper()
-	over := time.After(within)
-	tick := time.NewTicker(time.Second) // each look is a program or two
-	defer tick.Stop()
-	for {
-		why := try()
-		if why == "" {
-			return
-		}
-		select {
-		case <-over:
-			t.Fatalf("not %s after %v: %s", what, within, why)
-		case <-t.Context().Done():
-			t.Fatalf("not %s: %s", what, why)
-		case <-tick.C:
-		}
-	}
+	suite.Eventually(t, what, patience, time.Second, try) // each look is a program or two
 }

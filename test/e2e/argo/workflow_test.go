@@ -150,7 +150,7 @@ func (s *submission) stageOf(stage string) []pod {
 // until waits for a state while the workflow runs: one that has ended will not get there.
 func (s *submission) until(what string, try func() string) {
 	s.t.Helper()
-	eventually(s.t, what, patience, func() string {
+	eventually(s.t, what, func() string {
 		why := try()
 		select {
 		case <-s.ended:

@@ -8,7 +8,6 @@ package kube_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -18,6 +17,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"orchard/test/e2e/suite"
 )
 
 // What `make e2e` says: run (the tests must run), and where the chart is.
@@ -28,17 +29,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if !run {
-		fmt.Println("skipped: these tests need the test cluster; `make e2e` runs them")
-		return
-	}
-	for _, name := range []string{"KUBECONFIG", "ORCHARD_E2E_RELEASE", "ORCHARD_E2E_NAMESPACE", "ORCHARD_E2E_SANDBOX_NAMESPACE"} {
-		if os.Getenv(name) == "" {
-			fmt.Printf("%s is not set; `make e2e` sets it\n", name)
-			os.Exit(1)
-		}
-	}
-	os.Exit(m.Run())
+	suite.Main(run, m.Run)
 }
 
 // patience is how long a test waits for what should come in seconds.
@@ -68,23 +59,10 @@ func API(t testing.TB) *kubernetes.Clientset {
 // did not. try returns "" when it holds.
 func Eventually(t testing.TB, what string, try func(ctx context.Context) string) {
 	t.Helper()
-	over := time.After(patience)
 	// The last try is to say what it sees, not that its time is up.
 	ctx, stop := context.WithTimeout(t.Context(), patience+prompt)
 	defer stop()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		why := try(ctx)
-		if why == "" {
-			return
-		}
-		select {
-		case <-over:
-			t.Fatalf("not %s after %v: %s", what, patience, why)
-		case <-tick.C:
-		}
-	}
+	suite.Eventually(t, what, patience, 200*time.Millisecond, func() string { return try(ctx) })
 }
 
 // Namespace is a new namespace, gone when the test is over.

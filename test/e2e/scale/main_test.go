@@ -5,13 +5,14 @@
 package scale_test
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"orchard/test/e2e/suite"
 )
 
 // soaks is what `make soak` says: the cluster is up, and these tests have it.
@@ -23,21 +24,7 @@ const patience = 2 * time.Minute
 // until waits for what try returns "" for, and fails with what it returned last.
 func until(t testing.TB, what string, try func() string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), patience) // also in a cleanup
-	defer stop()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		why := try()
-		if why == "" {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not %s after %v: %s", what, patience, why)
-		case <-tick.C:
-		}
-	}
+	suite.Eventually(t, what, patience, 100*time.Millisecond, try)
 }
 
 // build makes programs of this module.
