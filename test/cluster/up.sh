@@ -165,8 +165,9 @@ if [[ -x $bin/workflow-controller ]]; then
   "$here/image.sh" "$executor" "$bin/argoexec" /bin/argoexec
   kubectl create namespace argo >/dev/null
   kubectl apply --server-side -f "$CACHE/argo-crds" >/dev/null
-  # Its metrics stay off the port of the sandboxes' agents, which is 9090 too.
-  kubectl -n argo create configmap workflow-controller-configmap --from-literal=metricsConfig='port: 9190' >/dev/null
+  # Its metrics stay off the port of the sandboxes' agents, which is 9090 too. Argo takes a
+  # value of one line as it is into YAML, so it is a flow mapping.
+  kubectl -n argo create configmap workflow-controller-configmap --from-literal=metricsConfig='{port: 9190}' >/dev/null
   # It watches all namespaces. One process needs no election. What it keeps of a workflow's
   # steps is compressed above 256 KiB; unless set, above 1 MiB.
   define workflow-controller DEFAULT_REQUEUE_TIME=1s LEADER_ELECTION_DISABLE=true MAX_WORKFLOW_SIZE=262144 \
