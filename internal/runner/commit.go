@@ -27,9 +27,17 @@ func commit[Out record.Row](ctx context.Context, j *job, src Source[Out], l ledg
 	}
 	defer w.Close()
 	total := int64(len(units))
-	units = slices.SortedFunc(slices.Values(units), func(a, b Unit) int { return strings.Compare(a.ID, b.ID) })
+	needed, err := upTo(ctx, j, src, l, units)
+	if err != nil {
+		return err
+	}
+	spare := int64(len(units) - needed)
+	units = slices.SortedFunc(slices.Values(units[:needed]), func(a, b Unit) int { return strings.Compare(a.ID, b.ID) })
 	j.update(func(r *Result) { // the numbers of the pool are those of this process; these are of the version
 		r.RowsOut, r.Dropped, r.Outcomes, r.Usage = 0, map[string]int64{}, map[string]int64{}, record.Usage{}
+		if spare > 0 {
+			r.Dropped[ReasonNotNeeded] = spare
+		}
 	})
 	var infra, missing int64
 	var first string
@@ -63,12 +71,12 @@ func commit[Out record.Row](ctx context.Context, j *job, src Source[Out], l ledg
 		units = units[n:]
 	}
 	if j.cfg.Mode == ModeCommit {
-		j.update(func(r *Result) { r.Units.Reused, r.Units.Infra = total-missing-infra, infra })
+		j.update(func(r *Result) { r.Units.Reused, r.Units.Infra = total-spare-missing-infra, infra })
 	}
 	if missing > 0 {
 		return exit.Retryf("%d of %d units are not finished yet, such as %s; run their shards, then commit again", missing, total, first)
 	}
-	if err := gate(j.cfg.MaxInfra, infra, total, nil); err != nil {
+	if err := gate(j.cfg.MaxInfra, infra, total-spare, nil); err != nil {
 		return err
 	}
 	return l.out.commit(ctx, w, src)

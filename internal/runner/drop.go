@@ -11,6 +11,7 @@ import (
 const (
 	ReasonInfra       = "infra_error"  // still in trouble when the version was committed
 	ReasonTaskInvalid = "task_invalid" // Do said that its input is wrong
+	ReasonNotNeeded   = "not_needed"   // Source.Limit was reached by units before it
 )
 
 // dropped finishes a unit without a row.

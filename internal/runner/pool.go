@@ -27,6 +27,10 @@ type pool[Out record.Row] struct {
 	abort  func(error)     // ends take for an error that concerns all units
 	ready  func() error    // Source.Ready, once
 
+	needed context.Context // ends: the units at the front have all rows that are needed
+	enough context.CancelFunc
+	front  *front
+
 	mu     sync.Mutex
 	streak int   // units in a row that ended in trouble
 	last   error // of the latest of them
@@ -34,23 +38,32 @@ type pool[Out record.Row] struct {
 
 // run does the units and waits for them. Its error is one that ended the stage early.
 func (p *pool[Out]) run(units []Unit) error {
-	next := make(chan Unit)
+	type numbered struct {
+		Unit
+		n int
+	}
+	next := make(chan numbered)
 	var workers sync.WaitGroup
 	for range min(p.job.cfg.Workers, len(units)) {
 		workers.Go(func() {
 			for u := range next {
-				p.do(u)
+				counts, ended := p.do(u.Unit)
+				if ended && p.front.end(u.n, counts) {
+					p.enough()
+				}
 			}
 		})
 	}
 feed:
-	for _, u := range units {
-		if p.take.Err() != nil { // select picks at random among what is ready
+	for n, u := range units {
+		if p.take.Err() != nil || p.needed.Err() != nil { // select picks at random among what is ready
 			break
 		}
 		select {
-		case next <- u:
+		case next <- numbered{u, n}:
 		case <-p.take.Done():
+			break feed
+		case <-p.needed.Done():
 			break feed
 		}
 	}
@@ -74,23 +87,24 @@ type fatalError struct{ err error }
 
 func (f *fatalError) Error() string { return f.err.Error() }
 
-// do brings one unit to its end, or leaves it unfinished.
-func (p *pool[Out]) do(u Unit) {
+// do brings one unit to its end, or leaves it unfinished. ended is false when nobody
+// knows yet what comes of it; counts is that of its row.
+func (p *pool[Out]) do(u Unit) (counts, ended bool) {
 	f, err := p.ledger.load(p.work, u)
 	switch {
 	case err == nil:
 		p.count(f, func(c *UnitCounts) { c.Reused++ })
-		return
+		return p.counts(f), true
 	case !errors.Is(err, objstore.ErrNotFound):
 		p.fail(u, err)
-		return
+		return false, false
 	}
 	if err := p.ready(); err != nil {
 		p.abort(err)
-		return
+		return false, false
 	}
 	log := p.job.log.With().Str(logx.Unit, u.ID).Str(logx.Task, u.Task).Logger()
-	ctx, cancel := context.WithCancel(log.WithContext(p.work))
+	ctx, cancel := context.WithCancel(log.WithContext(p.needed))
 	defer cancel()
 
 	pause := backoff.NewExponentialBackOff()
@@ -99,43 +113,50 @@ func (p *pool[Out]) do(u Unit) {
 	for try := 1; ; try++ {
 		began := p.job.deps.Now()
 		tools := p.tools
-		tools.Attempt, tools.Seed = try, seal.Seed(p.job.cfg.Seed, u.ID)
+		tools.Attempt, tools.Last, tools.Seed = try, try > p.job.cfg.MaxRetries, seal.Seed(p.job.cfg.Seed, u.ID)
 		row, err := p.src.Do(ctx, u, tools)
 		if reason, ok := dropReason(err); err == nil || ok {
-			p.finish(u, finished[Out]{row: row, dropped: reason}, err)
-			return
+			return p.finish(u, finished[Out]{row: row, dropped: reason}, err)
 		}
 		if ctx.Err() != nil { // a stop, not the unit's trouble
-			return
+			return false, false
 		}
 		if code := exit.Code(classify(err)); code == exit.Config || code == exit.Gone {
 			p.fail(u, err)
-			return
+			return false, false
 		}
 		log.Warn().Err(err).Int("try", try).Msg("could not find out how the unit ends")
 		took := p.job.deps.Now().Sub(began)
 		evidence, err = p.trouble(u, evidence, row, err, took)
 		if err != nil {
 			p.fail(u, err)
-			return
+			return false, false
 		}
-		if try > p.job.cfg.MaxRetries {
+		if tools.Last {
 			p.unfinished(u)
-			return
+			return false, true
 		}
 		wait := time.NewTimer(pause.NextBackOff())
 		select {
 		case <-wait.C:
 		case <-p.take.Done():
 			wait.Stop()
-			return
+			return false, false
+		case <-p.needed.Done():
+			wait.Stop()
+			return false, false
 		}
 		p.job.update(func(r *Result) { r.Units.Retried++ })
 	}
 }
 
+// counts is whether the end of a unit is one of those that Source.Limit waits for.
+func (p *pool[Out]) counts(f finished[Out]) bool {
+	return p.src.Limit > 0 && f.dropped == "" && p.src.Counts(f.row)
+}
+
 // finish stores the end of a unit.
-func (p *pool[Out]) finish(u Unit, f finished[Out], why error) {
+func (p *pool[Out]) finish(u Unit, f finished[Out], why error) (counts, ended bool) {
 	detail := ""
 	if why != nil {
 		detail = why.Error()
@@ -143,12 +164,12 @@ func (p *pool[Out]) finish(u Unit, f finished[Out], why error) {
 	reused, err := p.ledger.save(p.work, u, f, detail)
 	if err != nil {
 		p.fail(u, err)
-		return
+		return false, false
 	}
 	if reused { // another process was first: its row counts
 		if f, err = p.ledger.load(context.WithoutCancel(p.work), u); err != nil {
 			p.fail(u, err)
-			return
+			return false, false
 		}
 	}
 	p.mu.Lock()
@@ -161,6 +182,7 @@ func (p *pool[Out]) finish(u Unit, f finished[Out], why error) {
 			c.Done++
 		}
 	})
+	return p.counts(f), true
 }
 
 // trouble stores the evidence of a try.

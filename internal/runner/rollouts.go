@@ -89,8 +89,11 @@ func work[Out record.Row](ctx context.Context, j *job, src Source[Out], l ledger
 			}
 			return j.await(st.work, min(settling, j.deps.Patience), src.Ready)
 		}),
-		tools: Tools{Keep: l.out.keep, Blob: l.out.blob},
+		tools: Tools{Keep: l.out.keep, Blob: l.out.blob, job: j, store: l.out.store},
 	}
+	p.needed, p.enough = context.WithCancel(st.work)
+	defer p.enough()
+	p.front = newFront(src.Limit, len(units))
 	stop := j.watch()
 	err := p.run(units)
 	stop()

@@ -7,6 +7,7 @@ import (
 
 	"orchard/datasets"
 	"orchard/datasets/record"
+	"orchard/internal/objstore"
 )
 
 // Stage says what is run. Name, Version and Settings are part of the result's key.
@@ -63,6 +64,14 @@ type Source[Out record.Row] struct {
 	Outcome func(Out) string
 	// Usage is what a row cost.
 	Usage func(Out) record.Usage
+
+	// Limit, when it is not 0, is how many rows are needed for which Counts is true.
+	// Units are then taken in their order, and no more of them than it takes: once those
+	// at the front have so many, what still runs is cancelled, and what was not needed
+	// is dropped as not_needed, whether it was done or not. Which rows there are thus
+	// depends on the order of the units and never on how long one took.
+	Limit  int
+	Counts func(Out) bool
 }
 
 // Tools is what Do may use of the runner.
@@ -74,6 +83,11 @@ type Tools struct {
 	Blob func(ctx context.Context, sha256 string) ([]byte, error)
 	// Attempt is 1 for the first try of the unit in this process.
 	Attempt int
+	// Last is set when there is no further try of the unit in this process.
+	Last bool
 	// Seed is the run's seed and the unit's id, mixed.
 	Seed int64
+
+	job   *job
+	store objstore.Store
 }
