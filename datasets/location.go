@@ -128,6 +128,9 @@ func (l Location) At(version string) Location {
 	return l
 }
 
+// Beside is the dataset of another name under the same root.
+func (l Location) Beside(name string) Location { return Location{Root: l.Root, Name: name} }
+
 // Opener opens the store of a root.
 type Opener func(ctx context.Context, root string) (objstore.Store, error)
 

@@ -10,12 +10,14 @@ type Draw struct {
 	Status    string   `json:"status"` // completed, truncated, time_exceeded, aborted
 	// Length is how long the answers are together: in tokens where the server gave their
 	// ids, else in bytes.
-	Length int64 `json:"length"`
-	Member bool  `json:"member"` // of the group that was chosen
+	Length  int64  `json:"length"`
+	Member  bool   `json:"member"`                  // of the group that was chosen
+	Trouble string `json:"trouble" volatile:"true"` // why nothing is known of an infra_error
 }
 
 // PassRate is how often a policy solves a task, as far as that was found out.
 type PassRate struct {
+	PassRateID    string `json:"pass_rate_id"` // seal.ID(task_id, policy, harness, weight_version)
 	TaskID        string `json:"task_id"`
 	Source        string `json:"source"`
 	Repo          string `json:"repo"`
@@ -47,8 +49,8 @@ const (
 	PoolUnknown = "unknown" // too few draws have a reward
 )
 
-// Key is the task's id.
-func (r PassRate) Key() string { return r.TaskID }
+// Key is the estimate's id.
+func (r PassRate) Key() string { return r.PassRateID }
 
 // Schema is "pass_rate", version 1.
 func (PassRate) Schema() (string, int) { return "pass_rate", 1 }
@@ -68,9 +70,9 @@ type Group struct {
 	Place         int64  `json:"place"` // of the task among those of the round
 
 	Strategy string `json:"strategy"` // bar, fixed, dapo
-	Kind     string `json:"kind"`     // strict, relaxed, degenerate
+	Kind     string `json:"kind"`     // strict, relaxed, degenerate, fixed; "" when there is no group
 	Usable   bool   `json:"usable"`   // all members can be trained on, and their rewards differ
-	Reason   string `json:"reason"`   // why it is not usable
+	Reason   string `json:"reason"`   // why there is no group
 	Draws    []Draw `json:"draws"`    // by index, members and others
 	Members  int64  `json:"members"`
 	Passed   int64  `json:"passed"` // of the members
