@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"orchard/datasets/arrowio"
+	"orchard/datasets/columns"
 	"orchard/internal/exit"
 	"orchard/internal/seal"
 )
@@ -97,7 +98,7 @@ func validText(v any) bool {
 // plain is a value of a column as JSON has it: times as text, bytes that are no text as
 // an object with their base64, what is no number as null.
 func plain(v any) any {
-	return eachValue(v, func(v any) any {
+	return columns.Each(v, func(v any) any {
 		switch v := v.(type) {
 		case time.Time:
 			return v.UTC().Format(time.RFC3339Nano)

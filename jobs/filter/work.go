@@ -1,0 +1,200 @@
+package filter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"orchard/datasets"
+	"orchard/datasets/record"
+	"orchard/internal/exit"
+	"orchard/internal/runner"
+	"orchard/jobs/filter/contamination"
+	"orchard/jobs/filter/funnel"
+	"orchard/jobs/filter/rules"
+)
+
+// maxPatch bounds what is read of one patch into memory.
+const maxPatch = 64 << 20
+
+// sieve is the plan with what its steps compare with.
+type sieve struct {
+	*plan
+	index     *contamination.Index
+	standings map[string]standing
+	funnel    *funnel.Funnel
+	counts    []*funnel.Step // of the steps
+	patches   bool           // somebody asks for patches
+}
+
+// work reads the tasks once, and once more before that for every rule that counts.
+func work(ctx context.Context, pass *runner.Pass[record.Task], in []*datasets.Version, with *beside, p *plan) (err error) {
+	for _, v := range in {
+		if kind := v.Manifest().Schema.Name; kind != "task" {
+			return exit.Inputf("--in %s: holds %s rows, not tasks; `orchard import` makes a task dataset", v.Location(), kind)
+		}
+	}
+	s := &sieve{plan: p, funnel: funnel.New("What was left out")}
+	s.patches = p.program.Uses("patch") || p.program.Uses("test_patch") || len(p.checks) > 0
+	if s.index, err = with.index(ctx, p.limits); err != nil {
+		return err
+	}
+	if s.standings, err = with.admitted(ctx); err != nil {
+		return err
+	}
+	for _, last := range p.counting() {
+		for g, err := range s.given(ctx, in) {
+			if err != nil {
+				return err
+			}
+			d, _, _, err := s.sift(g.row, last)
+			if err == nil && d == nil {
+				err = p.steps[last].rule.Tally(g.row)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for _, step := range p.steps {
+		s.counts = append(s.counts, s.funnel.Add(step.name, step.why))
+	}
+	out, err := newFiles(s.index != nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.close()) }()
+	for g, err := range s.given(ctx, in) {
+		if err == nil {
+			err = s.one(ctx, pass, out, g)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return out.put(ctx, pass, s.funnel)
+}
+
+// given is a task as it was read, and as rules see it.
+type given struct {
+	task record.Task
+	row  *rules.Row
+}
+
+// given is all tasks, one input after the other.
+func (s *sieve) given(ctx context.Context, in []*datasets.Version) iter.Seq2[given, error] {
+	return func(yield func(given, error) bool) {
+		for _, v := range in {
+			for t, err := range datasets.Rows[record.Task](ctx, v) {
+				g, seen := given{task: t}, t
+				if err == nil && s.patches {
+					err = whole(ctx, v, &seen)
+				}
+				g.row = s.program.Row(&seen)
+				if !yield(g, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// whole puts the exact patches into a task that has them in blobs.
+func whole(ctx context.Context, v *datasets.Version, t *record.Task) error {
+	for _, text := range []*record.Text{&t.GoldPatch, &t.TestPatch} {
+		if text.Blob == "" {
+			continue
+		}
+		r, err := v.Blob(ctx, text.Blob)
+		if err != nil {
+			return fmt.Errorf("task %s: its patch: %w", t.TaskID, err)
+		}
+		b, err := io.ReadAll(io.LimitReader(r, maxPatch+1))
+		if err = errors.Join(err, r.Close()); err != nil {
+			return fmt.Errorf("task %s: its patch: %w", t.TaskID, err)
+		}
+		if len(b) > maxPatch {
+			return exit.Inputf("%s: task %s: its patch is over %d bytes", v.Location(), t.TaskID, maxPatch)
+		}
+		text.Value = strings.ToValidUTF8(string(b), "\uFFFD")
+	}
+	return nil
+}
+
+// one keeps a task or drops it, and counts and lists it.
+func (s *sieve) one(ctx context.Context, pass *runner.Pass[record.Task], out *files, g given) error {
+	pass.Read(1)
+	s.funnel.In++
+	d, at, n, err := s.sift(g.row, len(s.steps))
+	if err != nil {
+		return err
+	}
+	for _, step := range s.counts[:at] {
+		step.Pass()
+	}
+	for _, i := range n.unknown {
+		s.counts[i].Unknown++
+	}
+	if d == nil {
+		s.funnel.Out++
+		return pass.Emit(ctx, g.task)
+	}
+	s.counts[at].Remove(d.reason)
+	pass.Drop(d.reason)
+	if err := out.drop(dropped{g.task.TaskID, s.steps[at].name, d.reason, d.detail}); err != nil {
+		return err
+	}
+	for _, m := range n.found {
+		if s.steps[at].checks != nil && slices.ContainsFunc(s.steps, func(step *step) bool { return step.about(m) }) {
+			if err := out.found(m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// notes is what came up while a row was sifted.
+type notes struct {
+	unknown []int // steps that did not know
+	found   []contamination.Match
+}
+
+// sift puts a row through the steps before end: why it was dropped and at which step, or
+// nil and end.
+func (s *sieve) sift(row *rules.Row, end int) (d *drop, at int, n notes, err error) {
+	var unsure []contamination.Unknown
+	matched := false
+	for i, step := range s.steps[:end] {
+		switch {
+		case step.admission:
+			d = standingDrop(s.standings, row.Task.TaskID)
+		case step.rule != nil:
+			said, err := step.rule.Decide(row)
+			if err != nil {
+				return nil, i, n, err
+			}
+			if said.Unknown {
+				n.unknown = append(n.unknown, i)
+			}
+			d = ruleDrop(step.name, said)
+		default:
+			if !matched {
+				n.found, unsure = s.index.Match(row.Task, s.checks)
+				matched = true
+			}
+			if slices.ContainsFunc(unsure, func(u contamination.Unknown) bool { return slices.Contains(step.checks, u.Check) }) {
+				n.unknown = append(n.unknown, i)
+			}
+			d = step.matchDrop(n.found)
+		}
+		if d != nil {
+			return d, i, n, nil
+		}
+	}
+	return nil, end, n, nil
+}
