@@ -31,6 +31,11 @@ var (
 // followed and answers cut off by a length limit. The Err variables say why a rollout
 // gives none.
 func SFT(r record.Rollout) (record.SFTRow, error) {
+	return sft(r, func(int64) bool { return true })
+}
+
+// sft trains those of SFT's messages whose step is one of steps.
+func sft(r record.Rollout, steps func(int64) bool) (record.SFTRow, error) {
 	row := record.SFTRow{
 		ID: r.RolloutID, TaskID: r.TaskID, TrajectoryID: r.RolloutID,
 		Harness: r.Harness, Teacher: r.Policy, Resolved: r.Verdict.Outcome == record.Resolved,
@@ -50,7 +55,9 @@ func SFT(r record.Rollout) (record.SFTRow, error) {
 			if err := checkCalls(m, known); err != nil {
 				return row, err
 			}
-			train(&out)
+			if steps(m.Step) {
+				train(&out)
+			}
 		}
 		row.Messages = append(row.Messages, out)
 	}

@@ -38,6 +38,7 @@ const (
 	ExitRepeatedFormat  = "repeated_format_error" // too many malformed calls in a row
 	ExitStuck           = "stuck"                 // the same action again and again
 	ExitContentFiltered = "content_filtered"
+	ExitMissing         = "missing_prediction" // of predictions of another system: it has none for the task
 )
 
 // Trajectory is the conversation of one rollout, step by step.
@@ -53,6 +54,19 @@ type Trajectory struct {
 	Diff       Text   `json:"diff"`
 	DiffSHA256 string `json:"diff_sha256"` // of the exact bytes; of nothing for an empty diff
 	Submission Text   `json:"submission"`  // what the policy handed in, when the protocol has it hand in something
+	// StepDiffs is the diffs that Step.DiffSHA256 names, nil where they were not kept.
+	StepDiffs *StepDiffs `json:"step_diffs"`
+}
+
+// StepDiffs is diffs of the working tree on the way, each a blob under its sha256.
+type StepDiffs struct {
+	Kept []StepDiff `json:"kept"` // without the empty one, in the order of their first step
+}
+
+// StepDiff is the exact bytes of a diff.
+type StepDiff struct {
+	SHA256 string `json:"sha256" blob:"true"`
+	Bytes  int64  `json:"bytes"`
 }
 
 // Message is one turn as the model saw or wrote it.

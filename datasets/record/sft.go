@@ -23,7 +23,7 @@ func (r SFTRow) Key() string { return r.ID }
 // Schema is "sft", version 1.
 func (SFTRow) Schema() (string, int) { return "sft", 1 }
 
-// Segment is a half-open range of message indexes.
+// Segment is a half-open range of indexes: of messages in an SFTRow, of steps in a Credit.
 type Segment struct {
 	Begin int64 `json:"begin"`
 	End   int64 `json:"end"`

@@ -38,6 +38,8 @@ type Store struct {
 	Keep func(ctx context.Context, b []byte) (record.Text, error)
 	// Blob is the whole content of a blob of the task dataset.
 	Blob func(ctx context.Context, sha256 string) ([]byte, error)
+	// Put stores a blob beside the row; only needed with Player.KeepDiffs.
+	Put func(ctx context.Context, b []byte) (sha256 string, err error)
 }
 
 // Player plays units. Safe for concurrent use.
@@ -54,7 +56,9 @@ type Player struct {
 	Sampling harness.Sampling // Seed is set for each unit
 	Limits   harness.Limits
 	Seed     int64 // of the run
-	Now      func() time.Time
+	// KeepDiffs keeps the diff after each step, each distinct one once, as a blob.
+	KeepDiffs bool
+	Now       func() time.Time
 }
 
 // ID names a rollout: the same task, policy, harness and index give the same id.
@@ -88,7 +92,7 @@ func (p *Player) Play(ctx context.Context, task record.Task, index int64, store 
 	row := p.blank(task, index)
 	meter := llm.Count(p.Model)
 	diff, played, err := p.play(ctx, task, &row, meter, store)
-	row.Usage = usage(meter.Totals())
+	row.Usage = Usage(meter.Totals())
 	if err != nil {
 		return p.failed(ctx, task, row, diff, err, store)
 	}
@@ -130,17 +134,13 @@ func (p *Player) play(ctx context.Context, task record.Task, row *record.Rollout
 	}
 	sampling := p.Sampling
 	sampling.Seed = row.Seed
+	tree := p.tree(sb, task, store)
 	row.Trajectory, err = p.run(ctx, harness.Episode{
 		Statement: task.Statement, Workdir: task.Workdir, Model: model,
 		Sampling: sampling, Limits: p.Limits, Shell: sb, Keep: store.Keep, Clock: p.Now,
-		TreeSHA256: func(ctx context.Context) string {
-			sum, err := workspace.TreeSHA256(ctx, sb, task)
-			if err != nil {
-				return ""
-			}
-			return sum
-		},
+		TreeSHA256: tree.sha256,
 	})
+	row.Trajectory.StepDiffs, err = tree.diffs(), errors.Join(err, tree.err)
 	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	diff, derr := workspace.Diff(final, sb, task)

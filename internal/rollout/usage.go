@@ -5,8 +5,8 @@ import (
 	"orchard/internal/llm"
 )
 
-// usage is what the model calls of a unit cost, by the server's own count.
-func usage(t llm.Totals) record.Usage {
+// Usage is what the model calls of a unit cost, by the server's own count.
+func Usage(t llm.Totals) record.Usage {
 	u := record.Usage{
 		ModelCalls: t.Calls, PromptTokens: t.PromptTokens, CachedTokens: t.CachedTokens,
 		CompletionTokens: t.CompletionTokens, CostUSD: t.CostUSD,

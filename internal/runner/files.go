@@ -17,15 +17,19 @@ import (
 // PutFile stores a file beside the result, such as an export in a trainer's format, at
 // <name>/files/<key>/<file>. It appears in Result.Files.
 func (p *Pass[Out]) PutFile(ctx context.Context, name string, body objstore.Body) (File, error) {
-	key := datasets.FilesPrefix(p.out.job.where.Name, p.out.job.result.Key) + name
-	f := File{Name: name, URI: strings.TrimSuffix(p.out.store.String(), "/") + "/" + key, Bytes: body.Size()}
+	return p.out.putFile(ctx, name, body)
+}
+
+func (o *output[Out]) putFile(ctx context.Context, name string, body objstore.Body) (File, error) {
+	key := datasets.FilesPrefix(o.job.where.Name, o.job.result.Key) + name
+	f := File{Name: name, URI: strings.TrimSuffix(o.store.String(), "/") + "/" + key, Bytes: body.Size()}
 	var err error
 	if f.SHA256, err = sum(body.Open()); err != nil {
 		return File{}, fmt.Errorf("file %s: %w", name, err)
 	}
-	_, err = p.out.store.Create(ctx, key, body)
+	_, err = o.store.Create(ctx, key, body)
 	if errors.Is(err, objstore.ErrExists) { // of a pass that was killed: the same work gives the same bytes
-		r, _, oerr := p.out.store.Open(ctx, key, 0, -1)
+		r, _, oerr := o.store.Open(ctx, key, 0, -1)
 		there, serr := sum(r, oerr)
 		if err = serr; err == nil && there != f.SHA256 {
 			err = exit.With(exit.Bug, fmt.Errorf("%s is there with other bytes; the same work must give the same", f.URI))
@@ -34,7 +38,7 @@ func (p *Pass[Out]) PutFile(ctx context.Context, name string, body objstore.Body
 	if err != nil {
 		return File{}, fmt.Errorf("file %s: %w", name, err)
 	}
-	p.out.job.update(func(r *Result) { r.Files = append(r.Files, f) })
+	o.job.update(func(r *Result) { r.Files = append(r.Files, f) })
 	return f, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"orchard/internal/exit"
 	"orchard/internal/whole"
@@ -15,6 +16,7 @@ import (
 //
 //	dataset      URI of the version, with its digest
 //	rows         number of rows in it
+//	files        what the URIs of the files beside it begin with; empty without any
 //	shards.json  of --mode plan: the shards, as a JSON list
 //	result.json  everything
 func saveOutputs(dir string, r Result) error {
@@ -33,8 +35,12 @@ func saveOutputs(dir string, r Result) error {
 	if err != nil {
 		return err
 	}
+	files := ""
+	if len(r.Files) > 0 {
+		files = strings.TrimSuffix(r.Files[0].URI, r.Files[0].Name)
+	}
 	for name, b := range map[string][]byte{
-		"dataset": []byte(r.URI), "rows": []byte(strconv.FormatInt(r.RowsOut, 10)), "shards.json": list, "result.json": append(all, '\n'),
+		"dataset": []byte(r.URI), "files": []byte(files), "rows": []byte(strconv.FormatInt(r.RowsOut, 10)), "shards.json": list, "result.json": append(all, '\n'),
 	} {
 		if err := SaveOutput(dir, name, b); err != nil {
 			return err

@@ -30,8 +30,10 @@ func runUnits[Out record.Row](ctx context.Context, j *job, src Source[Out]) erro
 	if err != nil {
 		return err
 	}
-	if found, err := out.find(ctx, src); found || err != nil {
+	if found, err := out.find(ctx, src); err != nil {
 		return err
+	} else if found {
+		return out.beside(ctx, src)
 	}
 	units, err := src.Units(ctx, j.opened)
 	if err != nil {
@@ -69,7 +71,11 @@ func runUnits[Out record.Row](ctx context.Context, j *job, src Source[Out]) erro
 			return nil
 		}
 	}
-	if err := commit(ctx, j, src, l, units); err != nil && ctx.Err() != nil {
+	err = commit(ctx, j, src, l, units)
+	if err == nil {
+		err = out.beside(ctx, src)
+	}
+	if err != nil && ctx.Err() != nil {
 		return stopped(ctx)
 	} else {
 		return err
@@ -89,7 +95,7 @@ func work[Out record.Row](ctx context.Context, j *job, src Source[Out], l ledger
 			}
 			return j.await(st.work, min(settling, j.deps.Patience), src.Ready)
 		}),
-		tools: Tools{Keep: l.out.keep, Blob: l.out.blob, job: j, store: l.out.store},
+		tools: Tools{Keep: l.out.keep, Blob: l.out.blob, PutBlob: func(ctx context.Context, b []byte) (string, error) { return l.out.putBlob(ctx, objstore.Bytes(b)) }, job: j, store: l.out.store},
 	}
 	p.needed, p.enough = context.WithCancel(st.work)
 	defer p.enough()

@@ -72,6 +72,11 @@ type Source[Out record.Row] struct {
 	// depends on the order of the units and never on how long one took.
 	Limit  int
 	Counts func(Out) bool
+
+	// Files, when it is not nil, makes files beside a version that was just committed,
+	// from nothing but that version, so that they can be made later when this process does
+	// not come to it. A put file appears in Result.Files.
+	Files func(ctx context.Context, v *datasets.Version, put func(name string, b []byte) error) error
 }
 
 // Tools is what Do may use of the runner.
@@ -81,6 +86,9 @@ type Tools struct {
 	Keep func(ctx context.Context, b []byte) (record.Text, error)
 	// Blob is the whole content of a blob of the inputs or the output.
 	Blob func(ctx context.Context, sha256 string) ([]byte, error)
+	// PutBlob stores a blob beside the result and returns its sha256; a field of the row
+	// must name it. Storing it again is no error.
+	PutBlob func(ctx context.Context, b []byte) (sha256 string, err error)
 	// Attempt is 1 for the first try of the unit in this process.
 	Attempt int
 	// Last is set when there is no further try of the unit in this process.

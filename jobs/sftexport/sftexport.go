@@ -45,7 +45,8 @@ const (
 type Config struct {
 	runner.Config
 	Keep      string
-	MaxTokens int64 // of a whole conversation; 0 is no limit
+	MaxTokens int64  // of a whole conversation; 0 is no limit
+	Credit    string // URI of a credit dataset; "" trains whatever is kept whole
 }
 
 // Defaults is the configuration without any flag.
@@ -55,6 +56,7 @@ func Defaults() Config { return Config{Config: runner.Default(), Keep: KeepResol
 func Flags(c *Config) []cli.Flag {
 	return append(runner.Flags(&c.Config),
 		&cli.StringFlag{Name: "keep", EnvVars: []string{"ORCHARD_SFT_KEEP"}, Destination: &c.Keep, Value: c.Keep, Usage: "which rollouts: resolved, or graded (every one with a reward)"},
+		&cli.StringFlag{Name: "credit", EnvVars: []string{"ORCHARD_SFT_CREDIT"}, Destination: &c.Credit, Usage: "`URI` of a credit dataset: of a rollout that is not resolved only the steps are trained that it says, and none without it; goes with --keep graded"},
 		&cli.Int64Flag{Name: "max-tokens", EnvVars: []string{"ORCHARD_SFT_MAX_TOKENS"}, Destination: &c.MaxTokens, Value: c.MaxTokens, Usage: "leave out conversations over so many tokens, as the model server counted them, and those it did not count; 0 is no limit"},
 	)
 }
@@ -64,6 +66,9 @@ func (c Config) Validate() error {
 	errs := []error{c.Config.Validate()}
 	if c.Keep != KeepResolved && c.Keep != KeepGraded {
 		errs = append(errs, fmt.Errorf("--keep: %q is neither resolved nor graded", c.Keep))
+	}
+	if c.Credit != "" && c.Keep != KeepGraded {
+		errs = append(errs, fmt.Errorf("--credit: only goes with --keep graded; resolved rollouts are trained whole"))
 	}
 	if c.MaxTokens < 0 {
 		errs = append(errs, fmt.Errorf("--max-tokens: %d must not be negative", c.MaxTokens))
@@ -78,7 +83,8 @@ func Command(d runner.Deps) *cli.Command {
 		Name:  "sft-export",
 		Usage: "turn graded rollouts into SFT data",
 		Description: runner.Describe("Reads rollout datasets and writes a dataset of training examples, with a loss mask per\n" +
-			"message, and the same rows beside it as sft.jsonl and train-00000-of-00001.parquet."),
+			"message, and the same rows beside it as sft.jsonl and train-00000-of-00001.parquet. With --credit\n" +
+			"rollouts that are not resolved are trained where their value rises, and nowhere else."),
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
 		Action: func(ctx *cli.Context) error {
@@ -100,17 +106,29 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 		Keep      string `json:"keep"`
 		MaxTokens int64  `json:"max_tokens"`
 	}{c.Keep, c.MaxTokens}}
+	credit, err := c.credit(ctx, d.WithDefaults().Open)
+	if err != nil {
+		return runner.Failed(c.Config, "sft-export", err)
+	}
 	return runner.Batch(ctx, c.Config, d, stage, func(ctx context.Context, p *runner.Pass[record.SFTRow]) error {
-		return write(ctx, c, p)
+		known, err := segments(ctx, credit)
+		if err != nil {
+			return err
+		}
+		if credit != nil { // the last of the inputs
+			p.Inputs = p.Inputs[:len(p.Inputs)-1]
+		}
+		return write(ctx, c, known, p)
 	})
 }
 
 // write passes over the rollouts once; the files for trainers grow beside the dataset,
 // so that memory does not depend on the number of rollouts.
-func write(ctx context.Context, c Config, p *runner.Pass[record.SFTRow]) (err error) {
+func write(ctx context.Context, c Config, known credits, p *runner.Pass[record.SFTRow]) (err error) {
 	for _, in := range p.Inputs {
 		if kind := in.Manifest().Schema.Name; kind != "rollout" {
-			return exit.Inputf("--in %s: holds %s rows, not rollouts; `orchard distill` makes a rollout dataset", in.Location(), kind)
+			return exit.Inputf("--in %s: holds %s rows, not rollouts; `orchard distill` makes a rollout dataset%s", in.Location(), kind,
+				map[string]string{"credit": ", and credit is given with --credit"}[kind])
 		}
 	}
 	dir, err := os.MkdirTemp("", "orchard-sft-")
@@ -137,7 +155,7 @@ func write(ctx context.Context, c Config, p *runner.Pass[record.SFTRow]) (err er
 					return
 				}
 				p.Read(1)
-				row, reason, err := one(c, r)
+				row, reason, err := one(c, known, r)
 				if reason != "" {
 					p.Drop(reason)
 					continue
@@ -181,18 +199,29 @@ func emit(ctx context.Context, p *runner.Pass[record.SFTRow], text *bufio.Writer
 }
 
 // one is the example of a rollout, or the reason why there is none.
-func one(c Config, r record.Rollout) (row record.SFTRow, reason string, err error) {
+func one(c Config, known credits, r record.Rollout) (row record.SFTRow, reason string, err error) {
 	switch {
 	case r.Verdict.Reward == nil:
 		return row, ReasonUnknown, nil
 	case c.Keep == KeepResolved && r.Verdict.Outcome != record.Resolved:
 		return row, ReasonNotResolved, nil
 	}
-	row, err = export.SFT(r)
+	steps, reason, err := known.of(r)
+	if reason != "" || err != nil {
+		return row, reason, err
+	}
+	if steps == nil {
+		row, err = export.SFT(r)
+	} else {
+		row, err = export.Credited(r, steps)
+	}
 	for _, known := range []error{export.ErrNothingTrained, export.ErrUndefinedTool, export.ErrBadArguments} {
 		if errors.Is(err, known) {
 			return row, known.Error(), nil
 		}
+	}
+	if err == nil {
+		err = exit.With(exit.Bug, export.CheckMask(row, r, steps))
 	}
 	switch {
 	case err != nil || c.MaxTokens == 0:

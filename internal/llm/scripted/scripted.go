@@ -176,7 +176,10 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.log(call)
-	resp := talk.answer(s.o.plan(task, call.Seed, talk.protocol).at(talk.step))
+	resp, looksBack := hindsight(req, call.Seed)
+	if !looksBack {
+		resp = talk.answer(s.o.plan(task, call.Seed, talk.protocol).at(talk.step))
+	}
 	resp.Model = Model
 	resp.ID = "scripted-" + seal.ID(task.TaskID, fmt.Sprint(call.Seed), fmt.Sprint(talk.step))[:24]
 	resp.Usage = count(req, resp)
