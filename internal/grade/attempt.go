@@ -31,7 +31,9 @@ func (g *Grader) attempt(ctx context.Context, task record.Task, diff []byte) (fi
 	var refused *sandbox.Refused
 	switch {
 	case errors.As(err, &refused) && task.Image != "":
-		return invalid("%v", refused), nil
+		f := invalid("%v", refused)
+		f.refused = true
+		return f, nil
 	case err != nil:
 		return finding{}, fmt.Errorf("make a sandbox of image %q: %w", spec.Image, err)
 	}
@@ -98,6 +100,11 @@ func (a *attempt) grade(ctx context.Context, diff []byte) (finding, error) {
 		return finding{}, err
 	}
 	f.log = log
+	if a.g.weigh {
+		if f.peak, err = a.peak(ctx); err != nil {
+			return finding{}, err
+		}
+	}
 	a.judge(&f, runs, changed(before, after))
 	if f.outcome != record.Resolved || diff == nil {
 		return f, nil

@@ -51,6 +51,8 @@ type Grader struct {
 	Protect []string
 	Now     func() time.Time // nil is time.Now
 	Nonce   func() string    // nil draws 128 random bits
+
+	weigh bool // measure memory, for Try
 }
 
 // Grade is the verdict on a diff. An error means that nothing could be found out, for
@@ -65,6 +67,10 @@ func (g *Grader) Grade(ctx context.Context, task record.Task, diff []byte) (reco
 	if err != nil {
 		return record.Verdict{}, fmt.Errorf("grade task %s: keep the log: %w", task.TaskID, err)
 	}
+	return g.verdict(task, f, log, began), nil
+}
+
+func (g *Grader) verdict(task record.Task, f finding, log record.Text, began time.Time) record.Verdict {
 	v := record.Verdict{
 		Outcome: f.outcome, Reward: f.outcome.Reward(), Reason: f.reason, Grader: Version, Parser: task.LogParser,
 		ApplyMethod: f.method, Dropped: f.dropped, Tests: f.tests, Log: log,
@@ -76,7 +82,7 @@ func (g *Grader) Grade(ctx context.Context, task record.Task, diff []byte) (reco
 	if v.Tests == nil {
 		v.Tests = []record.TestResult{}
 	}
-	return v, nil
+	return v
 }
 
 // Canary grades the task's own gold patch. Anything but Resolved means that a rollout
@@ -100,6 +106,7 @@ type finding struct {
 	log     []byte
 	// retry marks a null outcome that the diff itself may be the cause of.
 	retry bool
+	more
 }
 
 func invalid(format string, a ...any) finding {

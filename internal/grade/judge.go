@@ -12,14 +12,15 @@ import (
 
 // The kinds of required tests.
 const (
-	failToPass = "fail_to_pass"
-	passToPass = "pass_to_pass"
+	FailToPass = "fail_to_pass"
+	PassToPass = "pass_to_pass"
 )
 
 // judge sets the outcome, reason and tests of f from what the test commands said.
 // tampered are the task's test files that are no longer what they were.
 func (a *attempt) judge(f *finding, runs []ran, tampered []string) {
 	seen := merge(runs)
+	f.all, f.took = seen.Tests, took(runs)
 	f.tests = required(a.task, seen)
 	missing := slices.ContainsFunc(f.tests, func(t record.TestResult) bool { return t.Status == record.TestMissing })
 	last := runs[len(runs)-1]
@@ -72,7 +73,7 @@ func notStarted(runs []ran) string {
 func required(task record.Task, seen parsers.Result) []record.TestResult {
 	cut := strings.HasPrefix(task.LogParser, "pytest")
 	var tests []record.TestResult
-	for kind, names := range map[string][]string{failToPass: task.FailToPass, passToPass: task.PassToPass} {
+	for kind, names := range map[string][]string{FailToPass: task.FailToPass, PassToPass: task.PassToPass} {
 		for _, name := range names {
 			status := lookup(seen.Tests, name, cut)
 			if status == "" {
@@ -106,14 +107,14 @@ func lookup(tests map[string]string, name string, cut bool) string {
 	return worst
 }
 
-// passes is whether a status is good enough: passed, or failed as the test itself
+// Passes is whether a status is good enough: passed, or failed as the test itself
 // expects. A skipped test keeps a pass_to_pass promise and proves no fix.
-func passes(t record.TestResult) bool {
+func Passes(t record.TestResult) bool {
 	switch t.Status {
 	case record.TestPassed, record.TestXFail, record.TestXPass:
 		return true
 	case record.TestSkipped:
-		return t.Kind == passToPass
+		return t.Kind == PassToPass
 	}
 	return false
 }
@@ -124,16 +125,16 @@ func rule(tests []record.TestResult, seen parsers.Result) (record.Outcome, strin
 	var bad []string
 	fixed, broken, wanted := 0, 0, 0
 	for _, t := range tests {
-		if t.Kind == failToPass {
+		if t.Kind == FailToPass {
 			wanted++
 		}
 		switch {
-		case !passes(t):
+		case !Passes(t):
 			bad = append(bad, t.Name+" "+t.Status)
-			if t.Kind == passToPass {
+			if t.Kind == PassToPass {
 				broken++
 			}
-		case t.Kind == failToPass:
+		case t.Kind == FailToPass:
 			fixed++
 		}
 	}

@@ -27,6 +27,7 @@ type ran struct {
 	command  string
 	exit     int
 	timedOut bool
+	took     time.Duration
 	result   parsers.Result
 }
 
@@ -61,7 +62,7 @@ func (a *attempt) run(ctx context.Context) (runs []ran, log []byte, err error) {
 		}
 		left -= res.Duration
 		fmt.Fprintf(&whole, "<<<%s:start %d>>> %s\n%s\n<<<%s:end %d exit=%d>>>\n", nonce, n, command, res.Stdout, nonce, n, res.ExitCode)
-		runs = append(runs, ran{command: command, exit: res.ExitCode, timedOut: res.TimedOut})
+		runs = append(runs, ran{command: command, exit: res.ExitCode, timedOut: res.TimedOut, took: res.Duration})
 		if res.TimedOut {
 			break
 		}

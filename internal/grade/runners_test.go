@@ -147,7 +147,7 @@ def add(a, b):
 				t.Errorf("got %s: %s\n%s", v.Outcome, v.Reason, v.Log.Value)
 			}
 			for _, test := range v.Tests {
-				if tt.status != "" && test.Kind == failToPass && test.Status != tt.status {
+				if tt.status != "" && test.Kind == FailToPass && test.Status != tt.status {
 					t.Errorf("%s is %s, want %s\n%s", test.Name, test.Status, tt.status, v.Log.Value)
 				}
 			}
