@@ -88,7 +88,7 @@ func TestManifestGolden(t *testing.T) {
 // a new nullable field.
 func TestSchemasGolden(t *testing.T) {
 	t.Parallel()
-	b, err := json.MarshalIndent([]arrowio.Schema{arrowio.SchemaOf[record.Task](), arrowio.SchemaOf[record.Rollout](), arrowio.SchemaOf[record.SFTRow]()}, "", " ")
+	b, err := json.MarshalIndent([]arrowio.Schema{arrowio.SchemaOf[record.Task](), arrowio.SchemaOf[record.Rollout](), arrowio.SchemaOf[record.SFTRow](), arrowio.SchemaOf[record.Credit](), arrowio.SchemaOf[record.RLSample](), arrowio.SchemaOf[record.RLPrompt](), arrowio.SchemaOf[record.Admission](), arrowio.SchemaOf[record.Evaluation]()}, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}

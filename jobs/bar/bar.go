@@ -3,6 +3,7 @@ package bar
 import (
 	"context"
 
+	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
 	"orchard/datasets"
@@ -81,7 +82,18 @@ func (c Config) run(ctx context.Context, d runner.Deps, strategy bar.Strategy, w
 	if err != nil {
 		return result, err
 	}
+	if short := c.Groups - int(usable(result)); short > 0 && result.URI != "" {
+		zerolog.Ctx(ctx).Warn().Int("groups", int(usable(result))).Int("wanted", c.Groups).Msg("no task is left to try, and the round is short of usable groups")
+	}
 	return result, draw.Gather(ctx, c.Config, d, result, w.Scope, func(g record.Group) (string, []record.Draw) { return g.TaskID, g.Draws })
+}
+
+// usable is how many of the groups that are the result are.
+func usable(r runner.Result) (n int64) {
+	for _, kind := range []bar.Kind{bar.Strict, bar.Relaxed, bar.Degenerate, bar.Fixed} {
+		n += r.Outcomes[string(kind)]
+	}
+	return n
 }
 
 // outcome is the kind of a group, or why there is none.

@@ -131,7 +131,7 @@ func TestUnknownIsDrawnAgain(t *testing.T) {
 		valid, passed, wasted int64
 		draws                 int
 	}{
-		"t000": {record.PoolKeep, 5, 1, 2, 7}, // the other 3 cannot take it over a half
+		"t000": {record.PoolKeep, 5, 1, 2, 7},    // the other 3 cannot take it over a half
 		"t001": {record.PoolUnknown, 0, 0, 7, 7}, // 5 more are too few
 		"t003": {record.PoolUnknown, 0, 0, 1, 1},
 		"t004": {record.PoolUnknown, 2, 1, 7, 9},

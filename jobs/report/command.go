@@ -20,7 +20,8 @@ func Command(d runner.Deps) *cli.Command {
 	return &cli.Command{
 		Name:  "report",
 		Usage: "make rollouts readable: a table, and an HTML page with a viewer",
-		Description: runner.Describe("Reads a rollout dataset, and for the funnel the task and SFT datasets around it (--in, repeated).\n" +
+		Description: runner.Describe("Reads a rollout dataset, and for the funnel the task and SFT datasets around it, and\n" +
+			"for value curves in the viewer credit datasets (--in, repeated).\n" +
 			"Writes a row a task, and report.html with its script files beside the dataset; they open from\n" +
 			"file:// and through `orchard report serve`."),
 		Flags:        Flags(&c),
@@ -59,14 +60,19 @@ func files(ctx context.Context, open datasets.Opener, uri string) (objstore.Stor
 	return v.Store(), datasets.FilesPrefix(v.Location().Name, v.Manifest().Key), nil
 }
 
-// copyPage puts a report's page beside the step's other outputs, where a workflow takes it
-// from to show it.
+// copyPage puts a report's page and its numbers beside the step's other outputs, where a
+// workflow takes them from.
 func copyPage(ctx context.Context, store objstore.Store, prefix, dir string) error {
-	page, _, err := objstore.ReadAll(ctx, store, prefix+"report.html", 64<<20)
-	if err != nil {
-		return fmt.Errorf("page of report %s%s: %w", store, prefix, err)
+	for _, name := range []string{"report.html", "report.md", "report.json"} {
+		page, _, err := objstore.ReadAll(ctx, store, prefix+name, 1<<30)
+		if err != nil {
+			return fmt.Errorf("%s of report %s%s: %w", name, store, prefix, err)
+		}
+		if err := runner.SaveOutput(dir, name, page); err != nil {
+			return err
+		}
 	}
-	return runner.SaveOutput(dir, "report.html", page)
+	return nil
 }
 
 // Print writes a report's table to w and returns where its page is.

@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -53,6 +54,30 @@ func rollout(task string, index int64, o record.Outcome) record.Rollout {
 		Usage: record.Usage{ModelCalls: 3, PromptTokens: &n, CompletionTokens: &n},
 		Span:  record.Span{Started: start, Ended: start.Add(2 * time.Second)},
 	}
+}
+
+// measured is rollout i of a benchmark whose tasks are of all difficulties.
+func measured(i, harder int) record.Rollout {
+	task, index, policy, harness := i/16, i%4, i/4%2, i/8%2
+	draw := rand.New(rand.NewPCG(uint64(task), uint64(i%16+16*harder)))
+	o := record.Resolved
+	if draw.IntN(500) < task%500+40*harder-60*policy+30*harness {
+		o = []record.Outcome{record.Unresolved, record.Unresolved, record.Partial, record.EmptyPatch, record.TestTimeout}[draw.IntN(5)]
+	}
+	if draw.IntN(150) == 0 {
+		o = record.InfraError
+	}
+	r := rollout(fmt.Sprintf("project-%02d__component-%d", task%20, 1000+task), int64(index), o)
+	r.Policy, r.Harness = []string{"small-coder-7b", "large-coder-72b"}[policy], []string{"mini-swe-v2", "openhands"}[harness]
+	r.RolloutID = fmt.Sprintf("%064x", 7919*i+harder)
+	r.Repo, r.Language = fmt.Sprintf("org/project-%02d", task%20), []string{"go", "python", "rust"}[task%3]
+	r.Trajectory.ExitStatus = []string{record.ExitSubmitted, record.ExitSubmitted, record.ExitSubmitted, record.ExitStepLimit, record.ExitTimeLimit}[draw.IntN(5)]
+	for range draw.IntN(80) {
+		r.Trajectory.Steps = append(r.Trajectory.Steps, record.Step{})
+	}
+	tokens := 1000 + draw.Int64N(90_000)
+	r.Usage.PromptTokens = &tokens
+	return r
 }
 
 // evil says hostile things wherever a policy, a sandbox or a task set can.
@@ -110,6 +135,13 @@ func write(ctx context.Context, kind string, n int, path string) error {
 		return commit(ctx, store, loc.Name, n, func(i int) record.Rollout {
 			return rollout(fmt.Sprintf("task-%d", i/4), int64(i%4), record.Outcomes[i%5/2])
 		})
+	case "before": // of the run before "rollout": its task 0 failed, and its task 2 did not
+		return commit(ctx, store, loc.Name, n, func(i int) record.Rollout {
+			return rollout(fmt.Sprintf("task-%d", i/4), int64(i%4), record.Outcomes[[]int{2, 1, 0}[i/4%3]])
+		})
+	case "benchmark", "benchmark-before": // tasks of 20 repositories, by 2 policies in 2 harnesses, 4 times each
+		harder := map[string]int{"benchmark": 0, "benchmark-before": 1}[kind]
+		return commit(ctx, store, loc.Name, n, func(i int) record.Rollout { return measured(i, harder) })
 	case "null":
 		return commit(ctx, store, loc.Name, n, func(i int) record.Rollout { return rollout("task", int64(i), record.InfraError) })
 	case "hostile":

@@ -12,10 +12,15 @@ import (
 	"slices"
 
 	"orchard/datasets/record"
+	"orchard/internal/evaluation"
+	"orchard/internal/stats"
 )
 
 //go:embed page/report.html
 var pageHTML string
+
+//go:embed page/compare.html
+var compareHTML string
 
 //go:embed page/report.css
 var pageCSS string
@@ -33,7 +38,31 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 		}
 		return 100 * float64(t.Resolved) / float64(t.Known)
 	},
-}).Parse(pageHTML))
+	"percent": evaluation.Percent, "matrix": matrixCell,
+	"optional": func(v *float64) string {
+		if v == nil {
+			return "–"
+		}
+		return evaluation.Points(*v)
+	},
+	"bounds": func(i *stats.Interval) string {
+		if i == nil {
+			return "–"
+		}
+		return evaluation.Range(*i)
+	},
+	"ids": func(name, class string, ids []string) idList {
+		shown := changed(ids)
+		return idList{name, class, shown, len(ids), len(ids) - len(shown)}
+	},
+}).Parse(pageHTML + compareHTML))
+
+// idList is tasks that changed in one way.
+type idList struct {
+	Name, Class string
+	Shown       []string
+	All, More   int
+}
 
 const (
 	mostTimeBars = 25
@@ -58,7 +87,9 @@ type group struct {
 // nothing run or style but the script and the sheet with these two hashes, and the
 // script files beside the page.
 type pageData struct {
-	Title, Headline, Policies, Harnesses, Usage string
+	Title, Policies, Harnesses, Usage string
+	Headlines                         []string
+	Compared                          comparison
 
 	CSS               template.CSS
 	JS                template.JS
@@ -80,7 +111,7 @@ func writePage(w io.Writer, title string, s *Summary, samples []trajectory) erro
 	}
 	tasks := s.Tasks()
 	data := pageData{
-		Title: title, Headline: s.Headline(), Policies: s.names("policy"), Harnesses: s.names("harness"), Usage: usage(s.Usage),
+		Title: title, Headlines: headlines(s.Analysis()), Compared: compared(s.Analysis()), Policies: s.names("policy"), Harnesses: s.names("harness"), Usage: usage(s.Usage),
 		CSS: template.CSS(pageCSS), JS: template.JS(pageJS), CSSHash: hash(pageCSS), JSHash: hash(pageJS), Samples: samples,
 		Funnel: s.funnel(), Outcomes: outcomeBars(s), Exits: exitBars(s), Split: splitBars(s), Times: timeBars(tasks),
 		Steps: spread(s.Steps, "steps"), Tokens: spread(s.Tokens, "tokens"), Groups: groups(s),
@@ -184,8 +215,8 @@ func groups(s *Summary) []group {
 		for _, v := range order[:min(len(order), mostValues)] {
 			b := bar{Label: cmp.Or(v, "(none)"), Text: "no reward", Class: "good"}
 			if r := values[v]; r.known > 0 {
-				lo, hi := wilson(r.resolved, r.known)
-				b.Length, b.Lo, b.Hi = 100*float64(r.resolved)/float64(r.known), 100*lo, 100*hi
+				i := stats.Wilson(r.resolved, r.known)
+				b.Length, b.Lo, b.Hi = 100*float64(r.resolved)/float64(r.known), 100*i.Lo, 100*i.Hi
 				b.Text = fmt.Sprintf("%.0f %% (%d of %d)", b.Length, r.resolved, r.known)
 			}
 			g.Bars = append(g.Bars, b)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"orchard/datasets/record"
+	"orchard/internal/evaluation"
 )
 
 // batchBytes is when a script file of trajectories is full.
@@ -118,6 +119,6 @@ func (s *samples) list() []trajectory {
 	for _, t := range s.of {
 		list = append(list, t)
 	}
-	slices.SortFunc(list, func(a, b trajectory) int { return byOutcome(a.Outcome, b.Outcome) })
+	slices.SortFunc(list, func(a, b trajectory) int { return evaluation.CompareOutcomes(a.Outcome, b.Outcome) })
 	return list
 }

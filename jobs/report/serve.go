@@ -40,6 +40,8 @@ var types = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".txt":  "text/plain; charset=utf-8",
+	".md":   "text/plain; charset=utf-8",
+	".json": "application/json",
 }
 
 // handler serves the files below prefix, and nothing else of the store.

@@ -17,7 +17,7 @@ func TestHandler(t *testing.T) {
 	t.Parallel()
 	store := &mem.Store{}
 	for key, body := range map[string]string{
-		"report/files/k/report.html": "<page>", "report/files/k/index.js": "index()", "report/files/k/report.txt": "table", "report/files/k/notes.json": "{}",
+		"report/files/k/report.html": "<page>", "report/files/k/index.js": "index()", "report/files/k/report.txt": "table", "report/files/k/notes.csv": "{}",
 		"report/refs/latest": "secret", "report/files/other/report.txt": "secret", "secret.txt": "secret", "report/files/k/deeper/x.js": "secret",
 	} {
 		if _, err := store.Create(t.Context(), key, objstore.Bytes(body)); err != nil {
@@ -39,7 +39,7 @@ func TestHandler(t *testing.T) {
 		{"head", "HEAD", "/index.js", 200, js, ""},
 		{"head of nothing", "HEAD", "/nope.js", 404, "", ""},
 		{"unknown file", "GET", "/trajectories-00009.js", 404, "", ""},
-		{"unknown kind", "GET", "/notes.json", 404, "", ""},
+		{"unknown kind", "GET", "/notes.csv", 404, "", ""},
 		{"another report", "GET", "/../other/report.txt", 404, "", ""},
 		{"encoded traversal", "GET", "/..%2fother%2freport.txt", 404, "", ""},
 		{"above the store", "GET", "/../../../secret.txt", 404, "", ""},

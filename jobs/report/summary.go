@@ -2,12 +2,12 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"orchard/datasets/record"
+	"orchard/internal/evaluation"
+	"orchard/internal/stats"
 )
 
 // Summary is the numbers of a report. Add rollouts in any order; the same rollouts
@@ -27,6 +27,10 @@ type Summary struct {
 
 	tasks  map[string]*record.TaskReport
 	groups map[string]map[string]*rate // by dimension and value
+
+	Options  evaluation.Options // of Analysis
+	set      *evaluation.Set
+	analysis *evaluation.Analysis
 }
 
 // measure is a number of one rollout.
@@ -45,7 +49,8 @@ var dimensions = []string{"policy", "harness", "source", "language"}
 func NewSummary() *Summary {
 	s := &Summary{
 		SFTRows: -1, Outcomes: map[record.Outcome]int64{}, Exits: map[string]int64{},
-		tasks: map[string]*record.TaskReport{}, groups: map[string]map[string]*rate{},
+		tasks: map[string]*record.TaskReport{}, groups: map[string]map[string]*rate{}, set: evaluation.NewSet(),
+		Options: evaluation.Options{MaxUnknown: .02, Resamples: stats.Resamples},
 	}
 	for _, d := range dimensions {
 		s.groups[d] = map[string]*rate{}
@@ -55,6 +60,7 @@ func NewSummary() *Summary {
 
 // Add counts one rollout.
 func (s *Summary) Add(r record.Rollout) {
+	s.set.Add(r)
 	var known, resolved int64
 	if r.Verdict.Reward != nil {
 		known = 1
@@ -114,25 +120,13 @@ func count(list []record.OutcomeCount, o record.Outcome) []record.OutcomeCount {
 		}
 	}
 	list = append(list, record.OutcomeCount{Outcome: o, Count: 1})
-	slices.SortFunc(list, func(a, b record.OutcomeCount) int { return byOutcome(a.Outcome, b.Outcome) })
+	slices.SortFunc(list, func(a, b record.OutcomeCount) int { return evaluation.CompareOutcomes(a.Outcome, b.Outcome) })
 	return list
-}
-
-// byOutcome is the order of record.Outcomes; one that is not among them, of a newer
-// dataset, comes last.
-func byOutcome(a, b record.Outcome) int {
-	place := func(o record.Outcome) int {
-		if i := slices.Index(record.Outcomes, o); i >= 0 {
-			return i
-		}
-		return len(record.Outcomes)
-	}
-	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
 }
 
 // occurred is the outcomes that there are, in the order of reports.
 func (s *Summary) occurred() []record.Outcome {
-	return slices.SortedFunc(maps.Keys(s.Outcomes), byOutcome)
+	return slices.SortedFunc(maps.Keys(s.Outcomes), evaluation.CompareOutcomes)
 }
 
 // Tasks are the rows of the report, by task id.
@@ -161,42 +155,4 @@ func (s *Summary) split() (always, sometimes, never, unknown int64) {
 		}
 	}
 	return always, sometimes, never, unknown
-}
-
-// Unknown is the share of all rollouts of which we could not find out what they are worth.
-func (s *Summary) Unknown() float64 {
-	if all := s.Rollouts + s.Missing; all > 0 {
-		return float64(all-s.Known) / float64(all)
-	}
-	return 0
-}
-
-// wilson is the 95 % score interval of k of n (Wilson 1927): it stays inside [0, 1]
-// and says something even for 0 of n.
-func wilson(k, n int64) (lo, hi float64) {
-	if n == 0 {
-		return 0, 1
-	}
-	const z = 1.959963984540054
-	p, m := float64(k)/float64(n), float64(n)
-	centre := (p + z*z/(2*m)) / (1 + z*z/m)
-	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m)) / (1 + z*z/m)
-	return math.Max(0, centre-half), math.Min(1, centre+half)
-}
-
-// Headline is the resolve rate in a sentence, with a warning where much is unknown.
-func (s *Summary) Headline() string {
-	if s.Rollouts == 0 {
-		return "no rollouts"
-	}
-	if s.Known == 0 {
-		return "no rollout has a reward"
-	}
-	lo, hi := wilson(s.Resolved, s.Known)
-	text := fmt.Sprintf("%d of %d rollouts resolved: %.1f %% (95 %% interval %.1f to %.1f)",
-		s.Resolved, s.Known, 100*float64(s.Resolved)/float64(s.Known), 100*lo, 100*hi)
-	if u := s.Unknown(); u > 0.02 {
-		text += fmt.Sprintf("; beware: %.1f %% of all rollouts have no reward", 100*u)
-	}
-	return text
 }

@@ -31,11 +31,7 @@ func (s *Summary) WriteTable(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	line := s.Headline()
-	if s.Rollouts > 0 {
-		line += fmt.Sprintf("; policy %s, harness %s", printable(s.names("policy")), printable(s.names("harness")))
-	}
-	_, err := fmt.Fprintln(w, line)
+	_, err := io.WriteString(w, s.Analysis().Text())
 	return err
 }
 

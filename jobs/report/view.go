@@ -35,6 +35,7 @@ type trajectory struct {
 	Dropped  []string            `json:"dropped"` // hunks that grading left out
 	Tests    []record.TestResult `json:"tests"`
 	Log      string              `json:"log"`
+	Curves   []curve             `json:"curves"`
 }
 
 type step struct {
@@ -80,6 +81,7 @@ func view(r record.Rollout) trajectory {
 		MS: max(0, r.Span.Ended.Sub(r.Span.Started).Milliseconds()), Steps: []step{}, Messages: []turn{},
 		Diff: whole(r.Trajectory.Diff, mostText), Dropped: append([]string{}, r.Verdict.Dropped...),
 		Tests: append([]record.TestResult{}, r.Verdict.Tests...), Log: whole(r.Verdict.Log, mostText),
+		Curves: []curve{},
 	}
 	answered := map[string]bool{} // by call, or by step where calls have no ids
 	for _, m := range r.Trajectory.Messages {
@@ -132,6 +134,9 @@ func (t trajectory) size() int {
 	n := 1000 + len(t.Diff) + len(t.Log) + len(t.Reason)
 	for _, r := range t.Tests {
 		n += 60 + len(r.Name)
+	}
+	for _, c := range t.Curves {
+		n += c.size()
 	}
 	for _, m := range t.Messages {
 		n += 100 + len(m.Content) + len(m.Reasoning)

@@ -108,8 +108,10 @@ const orchard = (() => {
     $('steps').replaceChildren(...Array.from({ length: t.steps.length + 1 }, (_, n) => {
       const b = button(n ? state(t.steps[n - 1]) : '', n ? String(n) : 'start', () => go(n));
       if (n) b.title = about(t.steps[n - 1]);
+      if (t.curves.some(c => c.segments.some(s => s.begin < n && n <= s.end))) b.classList.add('trained');
       return b;
     }));
+    $('curves').replaceChildren(...t.curves.map(curve));
     $('tests').textContent = `tests ${t.tests.length || ''}`;
     step(at);
   }
@@ -137,6 +139,41 @@ const orchard = (() => {
   const ended = a => a.timed_out ? 'timed out' : a.exit === null ? 'not run' : `exit ${a.exit}`;
   const about = s => s.error ? 'malformed answer' : s.actions.map(ended).join(', ') || 'no action';
   const result = a => tag(a.timed_out || a.exit !== 0 ? 'bad' : 'good', `${ended(a)} · ${time(a.ms)}`);
+
+  // curve draws how likely success was in each state: state n is what there is after step n.
+  function curve(c) {
+    const n = c.values.length - 1, svg = (tag, cls, attributes) => {
+      const e = document.createElementNS('http://www.w3.org/2000/svg', tag);
+      e.setAttribute('class', cls);
+      for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
+      return e;
+    };
+    const box = el('div', 'curve', el('p', 'sub', plain(c.title)));
+    if (n < 1) return box;
+    const y = v => (1.05 - v) / 1.1, picture = svg('svg', '', { viewBox: `0 0 ${n} 1`, preserveAspectRatio: 'none', role: 'img', 'aria-label': plain(c.title) });
+    for (const s of c.segments) picture.append(svg('rect', 'trained', { x: s.begin, y: 0, width: s.end - s.begin, height: 1 }));
+    picture.append(svg('rect', 'at', { x: -1, y: 0, width: 1, height: 1 }));
+    let d = '', pen = 'M';
+    c.values.forEach((v, i) => {
+      if (v === null) return pen = 'M';
+      d += `${pen}${i} ${y(v)}`;
+      if (pen === 'M' && (c.values[i + 1] ?? null) === null) d += 'h0'; // alone
+      pen = 'L';
+    });
+    picture.append(svg('path', '', { d }));
+    for (const k of c.keys) {
+      const dot = svg('path', 'key', { d: `M${k.state} ${y(k.p)}h0` }), words = svg('title', '', {});
+      words.textContent = plain(`step ${k.step + 1}: ${k.p}. ${k.why}`);
+      dot.append(words);
+      picture.append(dot);
+    }
+    picture.onclick = e => {
+      const r = picture.getBoundingClientRect();
+      go(Math.floor((e.clientX - r.left) / r.width * n) + 1);
+    };
+    box.append(picture);
+    return box;
+  }
 
   // message is one message; the answer to a call stands below the call.
   function message(m, answers) {
@@ -168,6 +205,9 @@ const orchard = (() => {
       const facts = [`step ${n}`, s.finish && `finished by ${s.finish}`, s.completion !== null && `${s.completion} tokens`, s.ms && `model ${time(s.ms)}`, s.error && 'malformed answer'];
       nodes.push(el('p', 'sub', plain(facts.filter(Boolean).join(' · '))));
     }
+    for (const c of current.curves) for (const k of c.keys) {
+      if (k.step === n - 1) nodes.push(el('p', 'sub', plain(`looking back, the teacher gives success a probability of ${k.p} ${c.moment} this step: ${k.why}`)));
+    }
     const here = current.messages.filter(m => m.step === n - 1);
     const calls = new Set(here.flatMap(m => m.calls.map(c => c.id)));
     const answers = new Map(here.filter(m => m.call && calls.has(m.call)).map(m => [m.call, m]));
@@ -187,6 +227,7 @@ const orchard = (() => {
   function step(n) {
     at = Math.max(0, Math.min(n, current.steps.length));
     tab('', ...stretch(at));
+    for (const r of document.querySelectorAll('.curve .at')) r.setAttribute('x', at - 1);
     $('prev').disabled = at === 0;
     $('next').disabled = at === current.steps.length;
     const on = $('steps').children[at], box = $('steps');
@@ -265,6 +306,18 @@ const orchard = (() => {
       [task, kind, $('filter').value] = [a.dataset.task, null, ''];
       first();
       $('viewer').scrollIntoView();
+    };
+    for (const a of document.querySelectorAll('#grid a')) a.onclick = e => {
+      e.preventDefault();
+      const id = decodeURIComponent(a.hash.slice(1));
+      if (!rows.has(id)) return trouble('index.js is not beside this page, so only the samples in it can be shown.');
+      task = kind = null;
+      document.querySelector('#grid .here')?.classList.remove('here');
+      a.classList.add('here');
+      $('filter').value = '';
+      pick(id);
+      fill();
+      $('one').scrollIntoView();
     };
     if ($('tasks')) sorting($('tasks'));
     window.onhashchange = hash;
