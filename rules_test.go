@@ -144,7 +144,7 @@ func stageOf(path string) string {
 
 // testOnly reports whether a package is for tests, other than by its file names.
 func testOnly(path string) bool {
-	return under(path, "orchard/internal/exit/exittest", "orchard/internal/sandbox/sandboxtest", "orchard/internal/objstore/objtest", "orchard/internal/objstore/mem", "orchard/datasets/gentest", "orchard/jobs/filter/gen", "orchard/internal/rollout/draw/drawtest", "orchard/internal/llm/llmtest", "orchard/test")
+	return under(path, "orchard/internal/exit/exittest", "orchard/internal/sandbox/sandboxtest", "orchard/internal/objstore/objtest", "orchard/internal/objstore/mem", "orchard/datasets/gentest", "orchard/jobs/credit/oracle", "orchard/jobs/filter/gen", "orchard/internal/rollout/draw/drawtest", "orchard/internal/llm/llmtest", "orchard/test")
 }
 
 // Every package says what it is for; product code waits on contexts, and uses the words

@@ -111,6 +111,15 @@ func notIDRune(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
 }
 
+// After is the configuration of a pass over what a stage has just made: its rows are
+// another dataset, and its numbers are not the stage's.
+func (c Config) After(out string, in ...string) Config {
+	c.In, c.Out = in, out
+	c.Mode, c.Shards, c.Shard = ModeRun, 1, Shard{}
+	c.Result, c.OutputDir = "", ""
+	return c
+}
+
 // completionIndex is where Kubernetes tells a Pod of an Indexed Job which one it is.
 const completionIndex = "JOB_COMPLETION_INDEX"
 

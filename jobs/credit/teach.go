@@ -36,19 +36,7 @@ func (s *stage) wire(d runner.Deps) (play.Check, error) {
 		return nil, exit.With(exit.Config, err)
 	}
 	s.model = s.LLM.Wrap(client)
-	return func(ctx context.Context) error { return away(client.Check(ctx)) }, nil
-}
-
-// away marks why a model server cannot be used: it is away, or it is the wrong one.
-func away(err error) error {
-	var e *llm.Error
-	switch {
-	case !errors.As(err, &e):
-		return err
-	case e.Class == llm.Unreachable || e.Class == llm.Transient:
-		return exit.With(exit.Retry, err)
-	}
-	return exit.With(exit.Config, err)
+	return func(ctx context.Context) error { return play.Answers(client.Check(ctx)) }, nil
 }
 
 // unasked marks the errors of a call after which no other unit can do better. All others

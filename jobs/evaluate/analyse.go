@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"orchard/datasets"
 	"orchard/datasets/record"
 	"orchard/internal/evaluation"
+	"orchard/internal/evaluation/history"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
 	"orchard/internal/rollout/play"
@@ -28,7 +30,7 @@ type numbers struct {
 // openBaseline opens --baseline before hours of work, so that one that is none ends them
 // before they begin. nil is no baseline. Where nothing is analysed it is not opened.
 func (c Config) openBaseline(ctx context.Context, d runner.Deps) (*datasets.Version, error) {
-	if c.Baseline == "" || c.Mode == runner.ModePlan {
+	if c.Baseline == "" || c.Baseline == Previous || c.Mode == runner.ModePlan {
 		return nil, nil
 	}
 	v, err := datasets.Open(ctx, d.WithDefaults().Open, c.Baseline)
@@ -52,9 +54,12 @@ func (c Config) analyse(ctx context.Context, d runner.Deps, w work, rollouts str
 	if err != nil {
 		return err
 	}
-	own := c.Config // its numbers are not those of the rollouts
-	own.In, own.Out = append([]string{rollouts}, c.In...), out.Beside(out.Name+"-evaluation").String()
-	own.Mode, own.Shards, own.Result, own.OutputDir = runner.ModeRun, 1, "", ""
+	if c.Baseline == Previous {
+		if before, err = c.previous(ctx, d, rollouts); err != nil {
+			return err
+		}
+	}
+	own := c.After(out.Beside(history.Name(out.Name)).String(), append([]string{rollouts}, c.In...)...)
 	if before != nil {
 		own.In = append(own.In, before.Location().String())
 	}
@@ -141,7 +146,11 @@ func (c Config) show(ctx context.Context, d runner.Deps, r runner.Result) error 
 	if err != nil {
 		return err
 	}
-	put := map[string][]byte{"evaluation": []byte(r.URI), "systems.json": append(list, '\n')}
+	baseline := ""
+	for _, row := range rows {
+		baseline = cmp.Or(baseline, row.Baseline)
+	}
+	put := map[string][]byte{"evaluation": []byte(r.URI), "systems.json": append(list, '\n'), "baseline": []byte(baseline)}
 	for _, name := range []string{"evaluation.txt", "evaluation.md", "evaluation.json"} {
 		if put[name], _, err = objstore.ReadAll(ctx, v.Store(), prefix+name, 1<<30); err != nil {
 			return fmt.Errorf("file %s of evaluation %s: %w", name, v.Location(), err)

@@ -27,9 +27,7 @@ func Gather[T record.Row](ctx context.Context, c runner.Config, d runner.Deps, r
 	if err != nil {
 		return err
 	}
-	own := c // its rows are another dataset, and its numbers are not the stage's
-	own.In, own.Out = append([]string{r.URI}, c.In...), out.Beside(scope.dataset).String()
-	own.Mode, own.Shards, own.Result, own.OutputDir = runner.ModeRun, 1, "", ""
+	own := c.After(out.Beside(scope.dataset).String(), append([]string{r.URI}, c.In...)...)
 	stage := runner.Stage{Name: r.Stage + "-rollouts", Version: GatherVersion, Settings: struct{}{}, Model: true}
 	all, err := runner.Batch(ctx, own, d, stage, func(ctx context.Context, p *runner.Pass[record.Rollout]) error {
 		return gather(ctx, p, scope, decided)

@@ -49,15 +49,15 @@ func (o Options) Player(run runner.Config, now func() time.Time) (*rollout.Playe
 	}
 	p.Model, p.Sandboxes, p.Grader = o.LLM.Wrap(client), boxes, o.grader(boxes, p.Spec, now)
 	return p, func(ctx context.Context) error {
-		if err := answers(client.Check(ctx)); err != nil {
+		if err := Answers(client.Check(ctx)); err != nil {
 			return err
 		}
 		return boxes.Check(ctx)
 	}, nil
 }
 
-// answers marks why a model server cannot be used: it is away, or it is the wrong one.
-func answers(err error) error {
+// Answers marks why a model server cannot be used: it is away, or it is the wrong one.
+func Answers(err error) error {
 	var e *llm.Error
 	switch {
 	case !errors.As(err, &e):
