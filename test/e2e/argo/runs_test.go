@@ -202,10 +202,36 @@ func repeatsNone(t testing.TB, s *submission, before, total int) {
 	}
 }
 
-// The same run started twice at once, as Argo itself can start a step twice: both succeed,
-// with the same version.
+// Steps started twice for the same work at once, as Argo itself can start one again: both
+// succeed, with the same version.
 func twice(t *testing.T) {
 	const tasks = 1
+	place, runID := prefix(t), unique(t)
+	kubectl(t, "-n", namespace, "apply", "-f", "testdata/twice.yaml")
+	t.Cleanup(func() { kubectl(t, "-n", namespace, "delete", "-f", "testdata/twice.yaml", "--ignore-not-found") })
+	w := submit(t, namespace, "orchard-test-twice", map[string]string{"out": place, "run-id": runID}).succeeded()
+	made := map[string][]string{} // by stage
+	for _, n := range w.steps() {
+		made[n.input("stage")] = append(made[n.input("stage")], n.output("dataset"))
+	}
+	for _, stage := range []string{"import", "distill", "sft-export"} {
+		if got := made[stage]; len(got) != 2 || got[0] != got[1] || got[0] == "" {
+			t.Errorf("%s made %q, want one version twice", stage, got)
+		}
+	}
+	if now, _ := finished(t, place); len(now) != tasks*rolloutsEach {
+		t.Errorf("%d rollouts in the store, want %d: %v", len(now), tasks*rolloutsEach, now)
+	}
+	once(t, place, "tasks", "rollouts", "sft")
+	asAlone(t, place, tasks)
+}
+
+// TestTwoRuns is the same for whole runs: submitted twice with the same run id.
+func TestTwoRuns(t *testing.T) {
+	if !soak {
+		t.Skip("make soak runs this")
+	}
+	const tasks = 2
 	place, runID := prefix(t), unique(t)
 	a := submit(t, namespace, "swe-sft", parameters(place, runID, tasks))
 	b := submit(t, namespace, "swe-sft", parameters(place, runID, tasks))

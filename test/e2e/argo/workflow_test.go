@@ -32,8 +32,11 @@ type node struct {
 	Inputs, Outputs                                           struct{ Parameters []parameter }
 }
 
-func (n node) input(name string) string {
-	for _, p := range n.Inputs.Parameters {
+func (n node) input(name string) string  { return valueOf(name, n.Inputs.Parameters) }
+func (n node) output(name string) string { return valueOf(name, n.Outputs.Parameters) }
+
+func valueOf(name string, of []parameter) string {
+	for _, p := range of {
 		if p.Name == name {
 			return p.Value
 		}
@@ -50,13 +53,8 @@ func (w workflow) steps() []node {
 // output is a parameter of the whole workflow.
 func (w workflow) output(name string) string {
 	for _, n := range w.Status.Nodes {
-		if n.Name != w.Metadata.Name {
-			continue
-		}
-		for _, p := range n.Outputs.Parameters {
-			if p.Name == name {
-				return p.Value
-			}
+		if n.Name == w.Metadata.Name {
+			return n.output(name)
 		}
 	}
 	return ""
