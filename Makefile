@@ -67,6 +67,9 @@ bench: build ## run the benchmarks, on the test cluster too (as root); ratios co
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./agent/... ./internal/sandbox/... ./datasets/...
 	test/e2e/kube/run.sh -run '^$$' -bench . -benchtime 5x -timeout 30m
 
+bench-dedup: ## run dedup's engine beside the plain ways, at the size of the paper's pool; ORCHARD_BENCH_SHARE=0.1 is smaller
+	GOEXPERIMENT=simd $(GO) test -run '^$$' -bench 'Paper|Planted' -benchtime 1x -timeout 3h ./jobs/dedup/cosine ./jobs/dedup/minhash
+
 soak: ## long suites, run by hand (as root): crash points, thousands of sandboxes, chaos; figures in dist/soak.txt
 	@mkdir -p dist && rm -f dist/soak.txt
 	ORCHARD_SOAK=1 $(GO) test -count=1 -timeout 3h $(PKGS)
@@ -80,4 +83,4 @@ crash: ## kill every stage before and after each of its store writes, and run it
 clean: ## remove what the other targets made
 	rm -rf bin demo dist
 
-.PHONY: help build demo test e2e generate images images-push cluster-up cluster-down test-race lint verify fuzz-smoke bench soak crash clean
+.PHONY: help build demo test e2e generate images images-push cluster-up cluster-down test-race lint verify fuzz-smoke bench bench-dedup soak crash clean

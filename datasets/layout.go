@@ -22,5 +22,8 @@ func UnitsPrefix(name, key string) string { return name + "/units/" + key }
 func FilesPrefix(name, key string) string { return name + "/files/" + key + "/" }
 func FilesIndex(name, key string) string  { return name + "/files/" + key + ".json" }
 
+// EmbeddingsPrefix begins the vectors that a model server answered for texts of a dataset.
+func EmbeddingsPrefix(name string) string { return name + "/embeddings/" }
+
 func keyKey(name, key string) string { return name + "/keys/" + key }
 func latestKey(name string) string   { return name + "/refs/latest" }
