@@ -83,10 +83,10 @@ var kinds = map[string]reflect.Type{
 	"Role": reflect.TypeFor[rbac.Role](), "RoleBinding": reflect.TypeFor[rbac.RoleBinding](),
 	"ClusterRole": reflect.TypeFor[rbac.ClusterRole](), "ClusterRoleBinding": reflect.TypeFor[rbac.ClusterRoleBinding](),
 	"NetworkPolicy": reflect.TypeFor[networking.NetworkPolicy](), "PodDisruptionBudget": reflect.TypeFor[policy.PodDisruptionBudget](),
-	"ConfigMap": reflect.TypeFor[core.ConfigMap](), "Job": reflect.TypeFor[batch.Job](), "WorkflowTemplate": reflect.TypeFor[WorkflowTemplate](),
+	"ConfigMap": reflect.TypeFor[core.ConfigMap](), "Job": reflect.TypeFor[batch.Job](), "WorkflowTemplate": reflect.TypeFor[WorkflowTemplate](), "CronWorkflow": reflect.TypeFor[WorkflowTemplate](),
 }
 
-// WorkflowTemplate is Argo's, of which nothing is read here but its name.
+// WorkflowTemplate is Argo's, or its CronWorkflow; nothing of it is read here but its name.
 type WorkflowTemplate struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`

@@ -23,7 +23,10 @@ import (
 	"orchard/workflows"
 )
 
-const pipelinesFile = "orchard/ci/pipelines-values.yaml"
+const (
+	pipelinesFile = "orchard/ci/pipelines-values.yaml"
+	nightly       = "nightlyEval.enabled=true,nightlyEval.tasks=examples"
+)
 
 // The chart can only take files of its own folder, so it has copies: of every template and
 // pipeline, and of nothing else.
@@ -59,7 +62,7 @@ func files(t *testing.T, tree fs.FS) map[string]string {
 // What the chart installs is what is in the files, braces and all.
 func TestWorkflowsAreUntouched(t *testing.T) {
 	t.Parallel()
-	all := render(t, store...)
+	all := render(t, append([]string{"--set", nightly}, store...)...)
 	for path, text := range files(t, workflows.FS) {
 		raw, err := yaml.YAMLToJSONStrict([]byte(text))
 		if err != nil {
@@ -69,9 +72,29 @@ func TestWorkflowsAreUntouched(t *testing.T) {
 		if strict, err := strictjson.UnmarshalStrict(raw, &want); err != nil || len(strict) > 0 {
 			t.Fatalf("%s: %v, %v", path, err, strict)
 		}
-		if diff := cmp.Diff(&want, getKey[*WorkflowTemplate](t, all, "WorkflowTemplate/"+want.Name)); diff != "" {
+		if diff := cmp.Diff(&want, getKey[*WorkflowTemplate](t, all, want.Kind+"/"+want.Name)); diff != "" {
 			t.Errorf("%s (-file +chart):\n%s", path, diff)
 		}
+	}
+}
+
+// The night's clock is the user's; a trainer of the user's is left alone; a webhook is a secret.
+func TestNightAndTrainer(t *testing.T) {
+	t.Parallel()
+	all := render(t, "-f", pipelinesFile)
+	cron := getKey[*WorkflowTemplate](t, all, "CronWorkflow/nightly-eval").Spec
+	if fmt.Sprint(cron["schedules"]) != "[*/30 3 * * 1-5]" || cron["timezone"] != "Europe/Zurich" {
+		t.Errorf("its clock is %v in %v", cron["schedules"], cron["timezone"])
+	}
+	if all["WorkflowTemplate/orchard-trainer"] != nil {
+		t.Error("the trainer is the user's, and the chart makes one")
+	}
+	if got := string(getKey[*core.Secret](t, all, "Secret/orchard-credentials").Data["ORCHARD_WEBHOOK_URL"]); got != "https://chat.example/hooks/not-a-real-one" {
+		t.Errorf("the webhook is %q", got)
+	}
+	plain := render(t, store...)
+	if plain["CronWorkflow/nightly-eval"] != nil || plain["WorkflowTemplate/orchard-trainer"] == nil {
+		t.Error("a night that nobody asked for, or no trainer")
 	}
 }
 
@@ -81,7 +104,7 @@ type named struct{ field, kind string }
 // names are the fields by which workflows and Jobs name what is in their namespace.
 var names = []named{
 	{"serviceAccountName", "ServiceAccount"}, {"configMapRef", "ConfigMap"}, {"configMapKeyRef", "ConfigMap"},
-	{"secretRef", "Secret"}, {"secretKeyRef", "Secret"}, {"templateRef", "WorkflowTemplate"},
+	{"secretRef", "Secret"}, {"secretKeyRef", "Secret"}, {"templateRef", "WorkflowTemplate"}, {"workflowTemplateRef", "WorkflowTemplate"},
 }
 
 // references collects what a document names, as kind/name or kind/name/key.
@@ -113,7 +136,7 @@ func references(value any, found map[string]bool) {
 // Everything that pipelines and Jobs name is there, as the chart installs it.
 func TestNamesAreThere(t *testing.T) {
 	t.Parallel()
-	all := render(t, append([]string{"--set", "scriptedModel.enabled=true"}, store...)...)
+	all := render(t, append([]string{"--set", "scriptedModel.enabled=true," + nightly}, store...)...)
 	texts := files(t, workflows.FS)
 	jobs, err := filepath.Glob("../workflows/jobs/*.yaml")
 	if err != nil || len(jobs) == 0 {
@@ -144,7 +167,8 @@ func TestNamesAreThere(t *testing.T) {
 		maps.Copy(found, own)
 	}
 	for _, want := range []string{"ServiceAccount/orchard-stage", "ServiceAccount/orchard-executor", "ConfigMap/orchard-settings", "Secret/orchard-credentials",
-		"ConfigMap/orchard-parameters/image", "ConfigMap/orchard-parameters/out", "WorkflowTemplate/orchard-stages-v1"} {
+		"ConfigMap/orchard-parameters/image", "ConfigMap/orchard-parameters/out", "ConfigMap/orchard-parameters/nightly-tasks",
+		"WorkflowTemplate/orchard-stages-v1", "WorkflowTemplate/orchard-trainer", "WorkflowTemplate/swe-eval"} {
 		if !found[want] {
 			t.Errorf("no workflow names %s; they name %v", want, slices.Sorted(maps.Keys(found)))
 		}
@@ -174,7 +198,7 @@ func TestSettings(t *testing.T) {
 	if diff := cmp.Diff(want, getKey[*core.ConfigMap](t, all, "ConfigMap/orchard-settings").Data); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
-	want = map[string]string{"image": "registry.example/orchard/stage@sha256:" + strings.Repeat("3", 64), "out": "s3://training/teams/swe"}
+	want = map[string]string{"image": "registry.example/orchard/stage@sha256:" + strings.Repeat("3", 64), "out": "s3://training/teams/swe", "nightly-tasks": "s3://training/teams/swe/nightly.jsonl"}
 	if diff := cmp.Diff(want, getKey[*core.ConfigMap](t, all, "ConfigMap/orchard-parameters").Data); diff != "" {
 		t.Errorf("parameters (-want +got):\n%s", diff)
 	}

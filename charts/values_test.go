@@ -43,6 +43,9 @@ func TestValuesAreChecked(t *testing.T) {
 		{"scriptedModel.enabled=maybe", "enabled"},
 		{"workflows.enabled=yes", "enabled"},
 		{"workflows.checkSeconds=0", "checkSeconds"},
+		{"workflows.trainer=mine", "trainer"},
+		{"nightlyEval.enabled=true,nightlyEval.schedule=\"x", "schedule"},
+		{"credentials.webhookUrl=chat.example", "webhookUrl"},
 		{with("stages.networkPolicy.allowed[0].cidr=10.0.0.1"), "cidr"},
 		{with("stages.networkPolicy.allowed[0].port=443"), "cidr"},
 		{with("stages.networkPolicy.blocked={metadata}"), "blocked"},
@@ -56,6 +59,8 @@ func TestValuesAreChecked(t *testing.T) {
 		{"scriptedModel.enabled=true", "set s3.bucket"},
 		{"workflows.enabled=true", "there is no object store for the datasets: set s3.bucket"},
 		{with("workflows.enabled=true"), "install Argo Workflows first"},
+		{with("nightlyEval.enabled=true"), "nightlyEval.tasks names no task set"},
+		{with("nightlyEval.enabled=true,nightlyEval.tasks=examples"), "the pipelines are not installed"},
 		{with("stages.networkPolicy.closed=true"), "stages.networkPolicy.allowed names no network"},
 	} {
 		t.Run(c.set, func(t *testing.T) {

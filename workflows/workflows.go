@@ -4,7 +4,8 @@ package workflows
 
 import "embed"
 
-// FS is templates/ (leaf templates that every pipeline shares) and pipelines/.
+// FS is templates/ (leaf templates that every pipeline shares), pipelines/, and cron/ (what
+// starts pipelines by the clock).
 //
-//go:embed templates pipelines
+//go:embed templates pipelines cron
 var FS embed.FS

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,21 +18,38 @@ import (
 	"orchard/internal/pipeline"
 	pipelines "orchard/internal/pipeline/command"
 	"orchard/internal/runner"
+	"orchard/jobs/admit"
+	"orchard/jobs/bar"
+	"orchard/jobs/credit"
+	"orchard/jobs/dedup"
 	"orchard/jobs/distill"
+	"orchard/jobs/evaluate"
+	"orchard/jobs/filter"
+	"orchard/jobs/history"
 	importer "orchard/jobs/import"
+	"orchard/jobs/notify"
+	"orchard/jobs/passrate"
 	"orchard/jobs/report"
+	"orchard/jobs/rlexport"
 	"orchard/jobs/scripted"
 	"orchard/jobs/sftexport"
+	"orchard/jobs/simulate"
 	"orchard/jobs/summary"
+	"orchard/jobs/trainer"
 	"orchard/workflows"
 )
 
 // openStore opens every store of the program; tests count and break its writes.
 var openStore datasets.Opener = datasets.Stores
 
+// library is the pipelines, which are read once.
+var library = sync.OnceValues(func() (pipeline.Library, error) {
+	return pipeline.Load(workflows.FS, "templates", "pipelines", "cron")
+})
+
 // app is the whole command line: a subcommand a stage, and what goes around them.
 func app(stdout, stderr io.Writer) (*cli.App, error) {
-	lib, err := pipeline.Load(workflows.FS, "templates", "pipelines")
+	lib, err := library()
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +76,22 @@ func app(stdout, stderr io.Writer) (*cli.App, error) {
 		Commands: []*cli.Command{
 			pipelines.Run(pipelines.Deps{Library: lib, Executable: self, Back: back, Closing: closing}),
 			importer.Command(deps, map[string]fs.FS{"examples": tasks}),
+			admit.Command(deps),
+			filter.Command(deps),
+			dedup.Command(deps),
 			distill.Command(deps),
+			credit.Command(deps),
 			sftexport.Command(deps),
+			passrate.Command(deps),
+			bar.Command(deps),
+			rlexport.Command(deps),
+			trainer.Command(deps),
+			evaluate.Command(deps),
+			history.Command(deps),
 			report.Command(deps),
 			summary.Command(deps),
+			notify.Command(deps),
+			simulate.Command(deps),
 			dataset.Dataset(),
 			{Name: "llm", Usage: "model servers", Action: unknown, Subcommands: []*cli.Command{scripted.Command(openStore)}},
 			doctor.Command(),

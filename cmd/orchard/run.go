@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/rs/zerolog"
 
@@ -63,16 +66,23 @@ func back(ctx context.Context, p pipelines.Plan) (env []string, stop func(), err
 	return env, func() { halt(); done() }, nil
 }
 
-// closing prints the funnel of a run, where everything is, and what to try next.
+// closing prints what a run made: the report's table, everything's address, and what to
+// try next.
 func closing(ctx context.Context, w io.Writer, p pipelines.Plan, res pipeline.Result) {
 	fmt.Fprintln(w)
-	page, err := report.Print(ctx, w, openStore, res.Outputs["report"])
-	if err != nil {
-		fmt.Fprintln(w, "report:", err)
+	out := maps.Clone(res.Outputs)
+	if out["report"] != "" {
+		page, err := report.Print(ctx, w, openStore, out["report"])
+		if err != nil {
+			fmt.Fprintln(w, "report:", err)
+		}
+		out["report"] = page
+		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "\ndataset  %s\nSFT rows %s\nreport   %s\n", res.Outputs["rollouts"], res.Outputs["sft"], page)
-	self, out := shellWord(os.Args[0]), shown(p.Params["out"])
-	fmt.Fprintf(w, `
+	self, folder := shellWord(os.Args[0]), shown(p.Params["out"])
+	if p.Pipeline == "swe-sft" {
+		fmt.Fprintf(w, "dataset  %s\nSFT rows %s\nreport   %s\n", out["rollouts"], out["sft"], out["report"])
+		fmt.Fprintf(w, `
 Next:
   # look at any trajectory in a browser
   %s report serve %s
@@ -80,7 +90,17 @@ Next:
   %s dataset head %s -n 1
   # your own tasks, your own model
   %s run swe-sft -p tasks=FILE -p out=DIR -p llm-url=URL -p llm-model=NAME
-`, self, shellWord(out+"/report"), self, shellWord(out+"/sft"), self)
+`, self, shellWord(folder+"/report"), self, shellWord(folder+"/sft"), self)
+		return
+	}
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, name := range slices.Sorted(maps.Keys(out)) {
+		if out[name] != "" {
+			fmt.Fprintf(tw, "%s\t%s\n", name, strings.ReplaceAll(out[name], "\n", "\n\t"))
+		}
+	}
+	_ = tw.Flush() // to a terminal, like what is above
+	fmt.Fprintf(w, "\nNext:\n  # what there is, and what it was made from\n  %s dataset ls %s\n", self, shellWord(folder))
 }
 
 // shellWord is a word as a shell takes it.

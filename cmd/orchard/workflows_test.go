@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func refuseStores(t *testing.T) {
 func workflowFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for _, folder := range []string{"templates", "pipelines"} {
+	for _, folder := range []string{"templates", "pipelines", "cron"} {
 		names, err := fs.Glob(workflows.FS, folder+"/*.yaml")
 		if err != nil || len(names) == 0 {
 			t.Fatalf("%s: %v, %v", folder, names, err)
@@ -138,6 +139,7 @@ func trials(w *pipeline.Workflow) []map[string]string {
 		for _, v := range p.Enum {
 			one := maps.Clone(least)
 			one[p.Name] = string(v)
+			maps.Copy(one, goesWith[p.Name])
 			all = append(all, one)
 		}
 		switch {
@@ -161,17 +163,25 @@ func trials(w *pipeline.Workflow) []map[string]string {
 	return append(all, full)
 }
 
+// goesWith is what a parameter, given by itself, must have beside it.
+var goesWith = map[string]map[string]string{"credit": {"keep": "graded"}}
+
 // some is a value for parameters that are empty by themselves.
 var some = map[string]string{
 	"limit": "2", "filter": `language == "go" && len(fail_to_pass) > 0`, "llm-url": "https://model.example/v1", "llm-model": "m",
 	"default-image": "golang:1.26", "run-id": "swe-sft-x7k2p", "shards": "7",
+	"rules": "swe-rebench", "eval": "s3://bucket/eval/verified", "groups": "4", "prompts": "8", "group-size": "4", "max-tokens": "32768", "weight-version": "step-3",
+	"pass-k": "1,2", "policies": "a=https://a.example/v1 b=https://b.example/v1", "baseline": "previous",
 }
 
 // problems is what is wrong with the steps of all pipelines in files: Check, a run to its
 // end with steps that only say that they were there, and each step's command line.
 func problems(t *testing.T, files map[string]string) error {
 	lib := pipeline.Library{}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	order := slices.SortedFunc(maps.Keys(files), func(a, b string) int { // a pipeline before what starts it
+		return cmp.Or(cmp.Compare(strings.Count(a, "cron/"), strings.Count(b, "cron/")), cmp.Compare(a, b))
+	})
+	for _, name := range order {
 		if err := lib.Add(name, []byte(files[name])); err != nil {
 			return err
 		}
@@ -213,7 +223,7 @@ func written(s pipeline.Step) map[string]string {
 	out := map[string]string{}
 	for name, path := range s.Outputs {
 		switch filepath.Base(path) {
-		case "dataset":
+		case "dataset", "rollouts", "evaluation", "baseline":
 			out[name] = "s3://bucket/run/x@" + strings.Repeat("0", 64)
 		case "rows":
 			out[name] = "12"

@@ -12,9 +12,13 @@ import (
 	"orchard/datasets/record"
 )
 
+// columns is what Add looks at; trajectories may be megabytes each.
+var columns = datasets.WithColumns("rollout_id", "task_id", "repo", "policy", "harness", "index",
+	"trajectory.exit_status", "verdict.outcome", "verdict.reward", "verdict.grader")
+
 // Read adds the rollouts of a dataset.
 func (s *Set) Read(ctx context.Context, v *datasets.Version) error {
-	for row, err := range datasets.Rows[record.Rollout](ctx, v) {
+	for row, err := range datasets.Rows[record.Rollout](ctx, v, columns) {
 		if err != nil {
 			return err
 		}

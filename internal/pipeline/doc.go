@@ -1,7 +1,7 @@
 // Package pipeline runs, on this machine, the same Argo Workflows YAML that a cluster
 // runs: WorkflowTemplates with containers, DAGs, parameters, templateRef, depends,
 // when, withParam, withItems, recursion, retryStrategy with an expression, deadlines
-// and onExit.
+// and onExit. A CronWorkflow is the pipeline that it starts, once, with its arguments.
 //
 // A container step is a process: this machine's orchard with the step's own
 // arguments. Everything that only means something to Kubernetes (images, volumes,

@@ -33,19 +33,12 @@ func (c Config) openBaseline(ctx context.Context, d runner.Deps) (*datasets.Vers
 	if c.Baseline == "" || c.Baseline == Previous || c.Mode == runner.ModePlan {
 		return nil, nil
 	}
-	v, err := datasets.Open(ctx, d.WithDefaults().Open, c.Baseline)
-	if err != nil {
-		return nil, fmt.Errorf("--baseline: %w", err)
-	}
-	if kind := v.Manifest().Schema.Name; kind != "rollout" {
-		return nil, exit.Inputf("--baseline %s: holds %s rows, not rollouts; give the --out of an earlier `orchard evaluate`", v.Location(), kind)
-	}
-	return v, nil
+	return runner.OpenAs(ctx, d.WithDefaults().Open, "baseline", c.Baseline, "rollout", "evaluate")
 }
 
 // analyse makes the dataset of evaluations beside that of the rollouts, and prints what it
 // says. A run that finds it there says the same.
-func (c Config) analyse(ctx context.Context, d runner.Deps, w work, rollouts string, before *datasets.Version) error {
+func (c Config) analyse(ctx context.Context, d runner.Deps, w work, made runner.Result, before *datasets.Version) error {
 	ks, err := c.ks()
 	if err != nil {
 		return err
@@ -55,21 +48,22 @@ func (c Config) analyse(ctx context.Context, d runner.Deps, w work, rollouts str
 		return err
 	}
 	if c.Baseline == Previous {
-		if before, err = c.previous(ctx, d, rollouts); err != nil {
+		if before, err = c.previous(ctx, d, made.URI); err != nil {
 			return err
 		}
 	}
-	own := c.After(out.Beside(history.Name(out.Name)).String(), append([]string{rollouts}, c.In...)...)
+	var more []string
 	if before != nil {
-		own.In = append(own.In, before.Location().String())
+		more = []string{before.Location().String()}
 	}
+	own := c.After(out.Beside(history.Name(out.Name)).String(), made, more...)
 	set := numbers{w.stage.Settings, ks, float64(c.MaxUnseen), c.Resamples, before != nil}
 	stage := runner.Stage{Name: "evaluation", Version: AnalysisVersion, Settings: set, Model: w.stage.Model}
 	r, err := runner.Batch(ctx, own, d, stage, func(ctx context.Context, p *runner.Pass[record.Evaluation]) error {
 		return w.write(ctx, p, set, c.Seed)
 	})
 	if err != nil {
-		return fmt.Errorf("evaluate %s: %w", rollouts, err)
+		return fmt.Errorf("evaluate %s: %w", made.URI, err)
 	}
 	return c.show(ctx, d.WithDefaults(), r)
 }

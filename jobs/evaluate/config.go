@@ -72,8 +72,8 @@ func Flags(c *Config) []cli.Flag {
 	flags := append(runner.Flags(&c.Config), llmflags.Flags(&c.LLM)...)
 	flags = append(flags,
 		&cli.IntFlag{Name: "rollouts", Aliases: []string{"n"}, Category: play.Category, EnvVars: []string{"ORCHARD_ROLLOUTS"}, Destination: &c.Rollouts, Value: c.Rollouts, Usage: "`NUMBER` of rollouts a task, policy and harness"},
-		runner.ListFlag("harness", "ORCHARD_HARNESS", play.Category, "agent loop, repeatable: "+strings.Join(harness.Names(), ", ")+" (default: "+c.Harness+")", &c.Harnesses),
-		runner.ListFlag("policy", "ORCHARD_POLICIES", play.Category, "`NAME=URL` of a model server, repeatable, beside --llm-url; NAME=MODEL@URL where the server calls the model otherwise; they share the key and the other --llm flags", &c.Policies),
+		runner.ListFlag("harness", "ORCHARD_HARNESS", play.Category, "agent loop, repeatable or with commas: "+strings.Join(harness.Names(), ", ")+" (default: "+c.Harness+")", &c.Harnesses),
+		runner.ListFlag("policy", "ORCHARD_POLICIES", play.Category, "`NAME=URL` of a model server, repeatable or with spaces, beside --llm-url; NAME=MODEL@URL where the server calls the model otherwise; they share the key and the other --llm flags", &c.Policies),
 
 		runner.ListFlag("predictions", "ORCHARD_PREDICTIONS", preds, "grade the predictions in `FILE` instead of rolling out (preds.json, all_preds.jsonl), repeatable", &c.Predictions),
 		&cli.StringFlag{Name: "missing-predictions", Category: preds, EnvVars: []string{"ORCHARD_MISSING_PREDICTIONS"}, Destination: &c.Missing, Value: c.Missing, Usage: "a task without a prediction is `WHAT`: unresolved (as SWE-bench counts it, shown apart) or drop (left out)"},
@@ -82,7 +82,7 @@ func Flags(c *Config) []cli.Flag {
 		runner.ListFlag("pass-k", "ORCHARD_PASS_K", numbers, "`K` of pass@k and pass^k, repeatable (default: powers of two up to --rollouts, and that)", &c.Ks),
 		runner.ShareFlag("max-infra-headline", "ORCHARD_MAX_INFRA_HEADLINE", numbers, "`SHARE` of rollouts without a reward above which no headline is given, only bounds", &c.MaxUnseen),
 		&cli.IntFlag{Name: "resamples", Category: numbers, EnvVars: []string{"ORCHARD_RESAMPLES"}, Destination: &c.Resamples, Value: c.Resamples, Usage: "`NUMBER` of draws of the bootstrap"},
-		&cli.StringFlag{Name: "baseline", Category: numbers, EnvVars: []string{"ORCHARD_BASELINE"}, Destination: &c.Baseline, Usage: "`URI` of an earlier evaluation's rollouts, to compare with on common tasks"},
+		&cli.StringFlag{Name: "baseline", Category: numbers, EnvVars: []string{"ORCHARD_BASELINE"}, Destination: &c.Baseline, Usage: "`URI` of an earlier evaluation's rollouts, to compare with on common tasks; previous is the newest of another run of the same tasks and settings"},
 	)
 	return append(flags, play.SharedFlags(&c.Options)...)
 }

@@ -56,5 +56,5 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 	if err != nil || r.URI == "" || c.DryRun {
 		return r, err
 	}
-	return r, c.analyse(ctx, d, w, r.URI, before)
+	return r, c.analyse(ctx, d, w, r, before)
 }

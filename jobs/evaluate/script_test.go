@@ -1,38 +1,18 @@
 package evaluate
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/urfave/cli/v2"
 
-	"orchard/internal/exit"
 	"orchard/internal/exit/exittest"
-	"orchard/internal/logx"
 	"orchard/internal/runner"
 	"orchard/internal/sandbox/sandboxtest"
 )
 
 // orchard is the program with this one command.
-func orchard() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	log, err := logx.New(os.Stderr, "info")
-	if err != nil {
-		panic(err)
-	}
-	app := &cli.App{Name: "orchard", Commands: []*cli.Command{Command(runner.Deps{})}, ExitErrHandler: func(*cli.Context, error) {}}
-	err = app.RunContext(log.WithContext(ctx), os.Args)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "orchard:", err)
-	}
-	os.Exit(exit.Code(err))
-}
+var orchard = exittest.Program(func() *cli.Command { return Command(runner.Deps{}) })
 
 type inSandboxes struct{ m *testing.M }
 

@@ -23,7 +23,7 @@ type system struct {
 
 // systems are the policies in all harnesses, a policy's harnesses beside each other.
 func (c Config) systems() ([]system, error) {
-	harnesses := c.Harnesses
+	harnesses := split(c.Harnesses, ",")
 	if len(harnesses) == 0 {
 		harnesses = []string{c.Harness}
 	}
@@ -31,7 +31,7 @@ func (c Config) systems() ([]system, error) {
 	if len(c.Policies) == 0 || c.LLM.Model != "" {
 		policies = append(policies, system{c.Options, "--llm-model"})
 	}
-	for _, text := range c.Policies {
+	for _, text := range split(c.Policies, " ") {
 		one := system{c.Options, "--policy " + before(text)}
 		name, where, ok := strings.Cut(text, "=")
 		if !ok || name == "" || where == "" {
@@ -60,6 +60,31 @@ func (c Config) systems() ([]system, error) {
 		}
 	}
 	return list, nil
+}
+
+// named is check with the name of the policy in its error, where there may be several.
+func (s system) named(check play.Check) play.Check {
+	if check == nil || !strings.HasPrefix(s.flag, "--policy") {
+		return check
+	}
+	return func(ctx context.Context) error {
+		if err := check(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.flag, err)
+		}
+		return nil
+	}
+}
+
+// split is a list whose values may be lists themselves, as a workflow's one parameter is.
+func split(list []string, by string) (all []string) {
+	for _, text := range list {
+		for one := range strings.SplitSeq(text, by) {
+			if one = strings.TrimSpace(one); one != "" {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
 }
 
 // before is what a policy's value says before its URL, which may hold a password.
@@ -150,7 +175,7 @@ func (c Config) rolling(d runner.Deps) (work, error) {
 			p.Model = first.Model // limits and budget are a policy's, whatever harness it is in
 		} else {
 			policies[p.Policy] = p
-			checks = append(checks, check)
+			checks = append(checks, s.named(check))
 		}
 		settings, players, w.systems = append(settings, own), append(players, p), append(w.systems, s.name())
 	}

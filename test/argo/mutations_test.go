@@ -2,9 +2,12 @@ package argo
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // nightly is a CronWorkflow without fault, so that the checks of one have something to find.
@@ -77,6 +80,10 @@ var mutations = []struct {
 	{"one machine", "parameter that the pipeline does not have", stage + "container/args/+", "--x={{workflow.parameters.nope}}"},
 	{"same steps", "misspelt result in depends", distill + "depends", "check && import.Succeded"},
 	{"same steps", "a step that never runs here", distill + "depends", "import.Failed"},
+	{"same steps", "a recursion that never ends", "swe-rl/spec/templates/round/dag/tasks/next/when", "1 == 1"},
+	{"same steps", "a recursion that counts otherwise", "swe-rl/spec/templates/round/dag/tasks/next/arguments/parameters/round/value", "{{=inputs.parameters.round + 1}}"},
+	{"ancestors", "an output of the last round that is not there", "swe-rl/spec/templates/round/outputs/parameters/rl/valueFrom/expression", "tasks.nxt.outputs.parameters.rl"},
+	{"tags", "an output expression's output that is not there", "swe-rl/spec/templates/round/outputs/parameters/rl/valueFrom/expression", "tasks.next.outputs.parameters.lr"},
 	{"same steps", "a function that one machine does not have", stage + "container/args/+", "{{=sprig.upper(inputs.parameters.stage)}}"},
 	{"resolve", "name that is known only at the end", sft + "templates/main/dag/tasks/import/arguments/parameters/0/value", "{{workflow.status}}"},
 	{"resolve", "item without items", export + "arguments/parameters/0/value", "{{item}}"},
@@ -251,6 +258,32 @@ func TestPlantedFaults(t *testing.T) {
 		if !used[c.name] {
 			t.Errorf("no fault is planted for the check %q", c.name)
 		}
+	}
+}
+
+// The trainer to begin one's own with stands where the one that comes with Orchard does.
+func TestTrainerExample(t *testing.T) {
+	raw, err := os.ReadFile("../../examples/trainer.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := shipped(t)
+	var example document
+	if err := yaml.UnmarshalStrict(raw, &example); err != nil || docs["orchard-trainer"] == nil || at(example, "metadata/name") != "orchard-trainer" {
+		t.Fatal(err, at(example, "metadata/name"))
+	}
+	outputs := at(example, "spec/templates/train/outputs/parameters")
+	for _, c := range checks {
+		if c.name == "image" || c.name == "deadline" || c.name == "resources" || c.name == "retry" { // which are the trainer's own
+			continue
+		}
+		docs["orchard-trainer"] = example
+		for _, text := range c.run(read(docs)) {
+			t.Errorf("%s: %s", c.name, text)
+		}
+	}
+	if list, _ := outputs.([]any); index(list, "llm-url") < 0 || index(list, "weight-version") < 0 {
+		t.Errorf("it returns %v", outputs)
 	}
 }
 

@@ -39,12 +39,15 @@ func tasksOf(t *wfv1.Template) dag {
 	return d
 }
 
-// said is every name in the tags of v, except in depends.
+// said is every name in the tags and output expressions of v, except in depends.
 func said(v any, bad report, where string) []string {
 	var all []string
 	walk(where, v, func(at, key string, v any) {
 		if text, ok := v.(string); ok && key != "depends" {
 			names, err := references(text)
+			if strings.HasSuffix(at, ".valueFrom.expression") {
+				names, err = spoken(text)
+			}
 			if err != nil {
 				bad("%s: %v", at, err)
 			}
@@ -104,7 +107,8 @@ func tags(s *set, bad report) {
 		w := s.templates[name]
 		walk(name, s.docs[name], func(where, _ string, v any) {
 			text, ok := v.(string)
-			if !ok || !strings.Contains(text, "{{") && !strings.Contains(text, "}}") {
+			expression := strings.HasSuffix(where, ".valueFrom.expression")
+			if !ok || !strings.Contains(text, "{{") && !strings.Contains(text, "}}") && !expression {
 				return
 			}
 			known := append(s.knownGlobals(), "status", "duration") // in metrics of the workflow
@@ -115,6 +119,9 @@ func tags(s *set, bad report) {
 				}
 			}
 			names, err := references(text)
+			if expression {
+				names, err = spoken(text)
+			}
 			if err != nil {
 				bad("%s: %v", where, err)
 			}

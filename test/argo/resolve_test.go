@@ -53,6 +53,9 @@ func sampleOutput(p wfv1.Parameter) string {
 	return "sample-" + p.Name
 }
 
+// mostCalls is how deep templates may call each other here: some rounds of a recursion.
+const mostCalls = 20
+
 // resolver follows a pipeline from its entrypoint down to its leaves.
 type resolver struct {
 	*set
@@ -115,9 +118,13 @@ func (r *resolver) visit(at string, w *wfv1.WorkflowTemplate, t *wfv1.Template, 
 		return // Argo's validator says which
 	}
 	id := w.Name + "/" + t.Name
+	if len(above) > mostCalls {
+		r.problems = append(r.problems, fmt.Sprintf("%s: templates call each other more than %d deep", at, mostCalls))
+		return
+	}
 	for _, a := range above {
-		if a == id {
-			return // it calls itself
+		if a == id && !when {
+			return // it calls itself whatever happens; Argo's validator says so
 		}
 	}
 	r.seen[id] = true
@@ -137,11 +144,21 @@ func (r *resolver) visit(at string, w *wfv1.WorkflowTemplate, t *wfv1.Template, 
 		return
 	}
 	scope := map[string]any{}
+	for name, v := range r.globals {
+		scope[name] = v
+	}
 	for _, k := range got.DAG.Tasks {
+		skipped := k.When == "false" // an expression, of which nothing is left but what it says
 		scope["tasks."+k.Name+".status"] = "Succeeded"
+		if skipped {
+			scope["tasks."+k.Name+".status"] = "Skipped"
+		}
 		if _, callee := r.callee(w, k); callee != nil {
 			for _, p := range callee.Outputs.Parameters {
 				scope["tasks."+k.Name+".outputs.parameters."+p.Name] = sampleOutput(p)
+				if skipped {
+					scope["tasks."+k.Name+".outputs.parameters."+p.Name] = nil
+				}
 			}
 		}
 	}
@@ -160,6 +177,9 @@ func (r *resolver) visit(at string, w *wfv1.WorkflowTemplate, t *wfv1.Template, 
 		delete(scope, "item")
 		if err != nil {
 			r.problems = append(r.problems, fmt.Sprintf("%s: %v", where, err))
+			continue
+		}
+		if k.When == "false" {
 			continue
 		}
 		owner, callee := r.callee(w, k)

@@ -12,7 +12,7 @@
 {{- if and .Values.keys.existingSecret (not $c.sandboxApiKey) }}
 {{- fail "keys.existingSecret is set, so the chart knows no key of the sandbox service for the stages: set credentials.sandboxApiKey, or make the Secret orchard-credentials (with SANDBOX_API_KEY in it) and set credentials.create=false" }}
 {{- end }}
-{{- else if or $c.accessKeyId $c.secretAccessKey $c.sandboxApiKey $c.openaiApiKey }}
+{{- else if or $c.accessKeyId $c.secretAccessKey $c.sandboxApiKey $c.openaiApiKey $c.webhookUrl }}
 {{- fail "credentials.create is false, so the Secret orchard-credentials is yours, and the other values of credentials would be lost: put them into it, or set credentials.create=true" }}
 {{- end }}
 {{- else }}
@@ -29,6 +29,14 @@
 {{- end }}
 {{- if not (include "orchard.argo" .) }}
 {{- fail "workflows.enabled is true, and the cluster knows no WorkflowTemplates: install Argo Workflows first (v3.6 or newer), or set workflows.enabled=auto or false; helm template needs --api-versions argoproj.io/v1alpha1/WorkflowTemplate" }}
+{{- end }}
+{{- end }}
+{{- if .Values.nightlyEval.enabled }}
+{{- if not .Values.nightlyEval.tasks }}
+{{- fail "nightlyEval.enabled is true, and nightlyEval.tasks names no task set, such as s3://bucket/tasks.jsonl" }}
+{{- end }}
+{{- if not (include "orchard.workflows" .) }}
+{{- fail "nightlyEval.enabled is true, and the pipelines are not installed: they need Argo Workflows and s3.bucket, and workflows.enabled that is not false" }}
 {{- end }}
 {{- end }}
 {{- $np := .Values.stages.networkPolicy }}
