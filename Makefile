@@ -26,7 +26,7 @@ e2e: ## run the tests on a real cluster, which is brought up if it is not (as ro
 
 generate: ## bring copies up to date: the pipelines in the chart
 	rm -rf charts/orchard/files/workflows && mkdir -p charts/orchard/files/workflows
-	cp -R workflows/templates workflows/pipelines charts/orchard/files/workflows/
+	cp -R workflows/templates workflows/pipelines workflows/cron charts/orchard/files/workflows/
 
 images: ## make the images as archives in dist/images, and hand them to the test cluster if it is up; VERSION=dev
 	images/build.sh

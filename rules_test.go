@@ -102,7 +102,7 @@ func TestOneDoor(t *testing.T) {
 		{"github.com/argoproj/argo-workflows", nil}, // the tests in test/argo are a module of their own
 		// Stages have flags, and so do the programs and what they share; a package that
 		// does the work is given a struct.
-		{"github.com/urfave/cli", []string{"orchard/cmd", "orchard/jobs", "orchard/envctl", "orchard/datasets/command", "orchard/internal/argv", "orchard/internal/doctor",
+		{"github.com/urfave/cli", []string{"orchard/cmd", "orchard/jobs", "orchard/envctl", "orchard/datasets/command", "orchard/internal/argv", "orchard/internal/doctor", "orchard/internal/exit/exittest",
 			"orchard/internal/llm/llmflags", "orchard/internal/pipeline/command", "orchard/internal/rollout/draw", "orchard/internal/rollout/play", "orchard/internal/runner", "orchard/internal/sandbox/control/command"}},
 		// A log line is for what runs by itself: services, stages and what they leave to a
 		// background. Everything else returns its errors.

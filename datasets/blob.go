@@ -198,12 +198,15 @@ func ReadBlob(ctx context.Context, store objstore.Store, sha string, limit int64
 	return b, nil
 }
 
+// MaxText is the most bytes that TextBytes reads of one text, whatever its row says.
+const MaxText = 64 << 20
+
 // TextBytes is the exact content of a text, from its blob when it has one.
 func TextBytes(ctx context.Context, store objstore.Store, t record.Text) ([]byte, error) {
 	if t.Blob == "" {
 		return []byte(t.Value), nil
 	}
-	return ReadBlob(ctx, store, t.Blob, t.Bytes)
+	return ReadBlob(ctx, store, t.Blob, min(t.Bytes, MaxText))
 }
 
 // digester hashes what is read through it and remembers why reading ended.

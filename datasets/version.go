@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"orchard/internal/exit"
@@ -127,12 +129,23 @@ func absent(ctx context.Context, store objstore.Store, name, version string) err
 		have = append(have, digest[:12])
 	}
 	if len(have) == 0 {
-		return exit.Inputf("dataset %s/%s: %w", store, name, ErrNotFound)
+		return exit.Inputf("dataset %s/%s: %w; %s", store, name, ErrNotFound, instead(store.String(), name))
 	}
 	if version == "" {
 		version = "(newest)"
 	}
 	return exit.Inputf("dataset %s/%s: version %s: %w; there is %s", store, name, version, ErrNotFound, strings.Join(have, ", "))
+}
+
+// instead says what to do about a dataset that is not there: it may be the file that one is
+// to be made of.
+func instead(root, name string) string {
+	if folder, ok := strings.CutPrefix(root, "file://"); ok {
+		if info, err := os.Stat(filepath.Join(filepath.FromSlash(folder), name)); err == nil && info.Mode().IsRegular() {
+			return "it is a file, of which `orchard import` makes a dataset"
+		}
+	}
+	return "`orchard dataset ls " + root + "` lists those that are there"
 }
 
 // Location is where the version is, with its whole digest; Digest is that alone.

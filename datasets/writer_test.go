@@ -151,7 +151,7 @@ func TestAbsentAndMismatched(t *testing.T) {
 		code          int
 		want          []string
 	}{
-		{"absent", "", exit.Input, []string{"dataset", "/absent: not found"}},
+		{"absent", "", exit.Input, []string{"dataset", "/absent: not found; `orchard dataset ls "}},
 		{"notes", missing, exit.Input, []string{"version 00000000: not found", one.Digest()[:12], two.Digest()[:12]}},
 		{"notes", strings.Repeat("0", 64), exit.Input, []string{"not found", one.Digest()[:12]}},
 		{"notes", "v1", exit.Config, []string{"8 to 64"}},

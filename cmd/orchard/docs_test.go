@@ -33,6 +33,7 @@ func commandLines(t *testing.T, page string) map[int]string {
 			line = strings.TrimSuffix(line, "\\") + " " + strings.TrimSpace(lines.Text())
 		}
 		line, _, _ = strings.Cut(line, " # ")
+		line, _, _ = strings.Cut(line, " | ")
 		found[first] = line
 	}
 	return found

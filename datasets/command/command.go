@@ -39,7 +39,7 @@ func dataset(open datasets.Opener) *cli.Command {
 		Subcommands: []*cli.Command{
 			sub{name: "ls", args: "[ROOT | DATASET]", most: 1, usage: "list the datasets of a root, or the versions of one dataset", do: ls,
 				flags: []cli.Flag{jsonFlag("one JSON object a line")}}.command(open),
-			sub{name: "show", args: "DATASET", least: 1, most: 1, usage: "what a version is and what it was made from", do: show,
+			sub{name: "show", args: "DATASET", least: 1, most: 1, usage: "what a version is, what it was made from, and the files beside it", do: show,
 				flags: []cli.Flag{jsonFlag("the manifest as it is stored")}}.command(open),
 			sub{name: "head", args: "DATASET", least: 1, most: 1, usage: "the first rows", do: head, about: aboutHead,
 				flags: []cli.Flag{

@@ -1,6 +1,9 @@
 package command
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +16,7 @@ import (
 
 	"orchard/datasets"
 	"orchard/datasets/arrowio"
+	"orchard/internal/objstore"
 )
 
 func show(c *cli.Context, open datasets.Opener, args []string) error {
@@ -24,13 +28,37 @@ func show(c *cli.Context, open datasets.Opener, args []string) error {
 		_, err := c.App.Writer.Write(v.RawManifest())
 		return err
 	}
+	files, err := filesOf(c.Context, v)
+	if err != nil {
+		return err
+	}
 	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
-	describe(t, v)
+	describe(t, v, files)
 	return t.Flush()
 }
 
-// describe prints a manifest, a topic a line.
-func describe(w io.Writer, v *datasets.Version) {
+// file is one that a stage wrote beside a version.
+type file struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+func filesOf(ctx context.Context, v *datasets.Version) (files []file, err error) {
+	raw, _, err := objstore.ReadAll(ctx, v.Store(), datasets.FilesIndex(v.Location().Name, v.Manifest().Key), 16<<20)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &files)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list of files beside %s: %w", v.Location(), err)
+	}
+	return files, nil
+}
+
+// describe prints a manifest and the files beside the version, a topic a line.
+func describe(w io.Writer, v *datasets.Version, files []file) {
 	m := v.Manifest()
 	line := func(topic, format string, a ...any) { fmt.Fprintf(w, topic+"\t"+format+"\n", a...) }
 	line("name", "%s", v.Location().Name)
@@ -54,6 +82,16 @@ func describe(w io.Writer, v *datasets.Version) {
 	line("committed", "%s%s", when(m.Run.Committed), took(m.Run))
 	line("build", "%s", m.Run.Build)
 	line("key", "%s", m.Key)
+	if len(files) > 0 {
+		line("files", "%s/%s", v.Store(), datasets.FilesPrefix(v.Location().Name, m.Key))
+	}
+	for i, f := range files {
+		if i == mostLines {
+			line("", "… and %d more", len(files)-i)
+			break
+		}
+		line("", "%s, %s", f.Name, size(f.Bytes))
+	}
 	for i, f := range m.Schema.Fields {
 		topic := "columns"
 		if i > 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 const aboutStats = `Of tasks, rollouts and SFT rows it counts what these are about; of any other rows each
-column by itself. Numbers are counted by powers of two.
+column by itself. Numbers are counted by powers of two, those with a fraction in thousandths.
 
 EXAMPLES
    orchard dataset stats out/rollouts

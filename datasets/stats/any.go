@@ -56,6 +56,8 @@ func (c leafColumn) size() string {
 		return "bytes of " + c.path
 	case "list":
 		return "length of " + c.path
+	case "float32", "float64":
+		return "thousandths of " + c.path
 	}
 	return c.path
 }
@@ -121,7 +123,7 @@ func (c *column) float(f float64) {
 		c.sizes.Unknown++
 		return
 	}
-	c.sizes.add(int64(math.Round(min(max(f, -1e18), 1e18))))
+	c.sizes.add(int64(math.Round(min(max(1000*f, -1e18), 1e18)))) // mostly it is a share
 }
 
 func (c *column) value(s string) {

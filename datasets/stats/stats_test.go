@@ -106,7 +106,7 @@ func TestAnyRows(t *testing.T) {
 	t.Parallel()
 	var rows []odd
 	for i := range 50 {
-		o := odd{ID: fmt.Sprintf("%02d", i), Kind: []string{"a", "b", "b"}[i%3], Long: fmt.Sprint(i), Share: 2, List: make([]string, i%2)}
+		o := odd{ID: fmt.Sprintf("%02d", i), Kind: []string{"a", "b", "b"}[i%3], Long: fmt.Sprint(i), Share: .25, List: make([]string, i%2)}
 		if i%2 == 0 {
 			o.N = tokens(-5)
 		}
@@ -137,6 +137,9 @@ func TestAnyRows(t *testing.T) {
 		hist[h.Name] = h
 	}
 	if h := hist["n"]; h.Min != -5 || h.Values != 25 || h.Buckets[0] != 25 {
+		t.Errorf("%+v", h)
+	}
+	if h := hist["thousandths of share"]; h.Min != 250 || h.Max != 250 || h.Sum != 50*250 {
 		t.Errorf("%+v", h)
 	}
 	if h := hist["length of list"]; h.Sum != 25 || h.Values != 50 {

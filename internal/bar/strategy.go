@@ -34,19 +34,9 @@ type Decision struct {
 	Tally Tally `json:"tally"`
 }
 
-// Over reports whether the prompt needs no more rollouts.
+// Over reports whether the prompt needs no more rollouts: those in flight are for nobody. Before,
+// one that was started ahead has its turn later.
 func (d Decision) Over() bool { return len(d.Need) == 0 }
-
-// Cancel is those of the rollouts in flight whose samples nobody will look at: all of them
-// once the decision is made, none before, for a rollout started ahead has its turn later.
-func (d Decision) Cancel(inFlight []int) []int {
-	if !d.Over() {
-		return nil
-	}
-	all := slices.Clone(inFlight)
-	slices.Sort(all)
-	return all
-}
 
 // Kind is how a group came to be.
 type Kind string

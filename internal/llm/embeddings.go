@@ -13,6 +13,9 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
+// embeddings is where a server answers them.
+const embeddings = "/embeddings"
+
 // Embeddings asks for the vectors of texts, one for each in its order, and tries again while that
 // may help. All have the same number of numbers, which are as the server sent them: of any
 // length, perhaps zero, perhaps NaN. It fails like Chat, and never answers with fewer.
@@ -30,7 +33,7 @@ func (c *Client) Embeddings(ctx context.Context, texts []string) ([][]float32, e
 	}
 	var last error
 	vectors, err := backoff.Retry(ctx, func() (out [][]float32, err error) {
-		last = c.do(ctx, http.MethodPost, "/embeddings", body, func(_ *http.Response, from io.Reader) (err error) {
+		last = c.do(ctx, http.MethodPost, embeddings, body, func(_ *http.Response, from io.Reader) (err error) {
 			out, err = readEmbeddings(from, len(texts))
 			return err
 		})

@@ -119,6 +119,10 @@ func TestEmbeddingsThatAreRefused(t *testing.T) {
 	if !llm.Is(err, llm.TooLong) || calls.Load() != 2 || strings.Contains(err.Error(), key) {
 		t.Errorf("%v after %d calls", err, calls.Load())
 	}
+	wrong, _ := embedder(t, func(_ int64, w http.ResponseWriter, _ map[string]any) { http.NotFound(w, nil) })
+	if _, err := client(t, wrong, nil).Embeddings(t.Context(), []string{"a"}); err == nil || !strings.Contains(err.Error(), "and --embedding-model: 404") {
+		t.Errorf("%v", err)
+	}
 	down, dcalls := embedder(t, func(_ int64, w http.ResponseWriter, _ map[string]any) {
 		http.Error(w, "busy", http.StatusTooManyRequests)
 	})

@@ -79,7 +79,11 @@ func refusal(r *http.Response, body io.Reader) *Error {
 	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
 		e.Detail = strings.TrimSuffix("check OPENAI_API_KEY or --llm-key-file: "+e.Detail, ": ")
 	case r.StatusCode == http.StatusNotFound:
-		e.Detail = strings.TrimSuffix("check --llm-url (OPENAI_BASE_URL) and --llm-model: "+e.Detail, ": ")
+		model := "--llm-model"
+		if r.Request != nil && strings.HasSuffix(r.Request.URL.Path, embeddings) {
+			model = "--embedding-model"
+		}
+		e.Detail = strings.TrimSuffix("check --llm-url (OPENAI_BASE_URL) and "+model+": "+e.Detail, ": ")
 	}
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,10 +112,12 @@ func notIDRune(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
 }
 
-// After is the configuration of a pass over what a stage has just made: its rows are
-// another dataset, and its numbers are not the stage's.
-func (c Config) After(out string, in ...string) Config {
-	c.In, c.Out = in, out
+// After is the configuration of a pass over what a stage has just made, r, with more after
+// it: its rows are another dataset, and its numbers are not the stage's. Its inputs are the
+// result and then the very versions that it was made of: a stage takes hours, in which any
+// of them may get a newer one.
+func (c Config) After(out string, r Result, more ...string) Config {
+	c.In, c.Out = slices.Concat([]string{r.URI}, r.Inputs, more), out
 	c.Mode, c.Shards, c.Shard = ModeRun, 1, Shard{}
 	c.Result, c.OutputDir = "", ""
 	return c

@@ -79,6 +79,9 @@ func TestFlags(t *testing.T) {
 	if got, err := parseFlags(t, "--in", "x", "--in", "y"); err != nil || !slices.Equal(got.In, []string{"x", "y"}) {
 		t.Errorf("the command line does not win: %+v %v", got, err)
 	}
+	if got, err := parseFlags(t, "--in=x\n y\n", "--in="); err != nil || !slices.Equal(got.In, []string{"x", "y"}) {
+		t.Errorf("lines of a workflow's parameter: %+v %v", got, err)
+	}
 	for _, arg := range []string{"--shard=0/3", "--shard=4/3", "--shard=x", "--max-infra=120%", "--max-infra=NaN", "--workers=many"} {
 		if _, err := parseFlags(t, arg); exit.Code(err) != exit.Config {
 			t.Errorf("%s: %v", arg, err)
@@ -223,5 +226,19 @@ func TestProgressAndResult(t *testing.T) {
 	w.cfg.Out, w.cfg.Result = dir+"/rollouts", dir+"/none/result.json"
 	if _, err := w.run(t.Context()); exit.Code(err) != exit.Config || !strings.Contains(err.Error(), "--result") {
 		t.Errorf("a result file that cannot be: %v", err)
+	}
+}
+
+// A pass over a result reads the versions that it was made of, whatever --in says meanwhile.
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	c := Default()
+	c.In, c.Out, c.Mode, c.Result, c.OutputDir = []string{"tasks"}, "out", ModeCommit, "r.json", "d"
+	got := c.After("other", Result{URI: "out@1", Inputs: []string{"tasks@2"}}, "before@3")
+	if want := []string{"out@1", "tasks@2", "before@3"}; !slices.Equal(got.In, want) || got.Out != "other" {
+		t.Errorf("in %v, out %s; want %v and other", got.In, got.Out, want)
+	}
+	if got.Mode != ModeRun || got.Result != "" || got.OutputDir != "" || c.In[0] != "tasks" {
+		t.Errorf("%+v", got)
 	}
 }

@@ -60,27 +60,24 @@ func Describe(intro string, environment ...string) string {
 		strings.Join(env, "\n   ") + "\n\n" + exit.Help
 }
 
-// list is a repeatable flag whose values may hold commas. What the command line says
-// replaces what the environment says, which has a value a line.
+// list is a repeatable flag whose values may hold commas. One may be several lines with a
+// value each, or none, as a variable of the environment and a workflow's parameter are. What
+// the command line says replaces what the environment says.
 type list struct {
 	to         *[]string
 	env, given bool // the next value comes from the environment; the command line gave one
 }
 
 func (l *list) Set(s string) error {
-	if l.env {
-		l.env = false
-		for line := range strings.Lines(s) {
-			if line = strings.TrimSpace(line); line != "" {
-				*l.to = append(*l.to, line)
-			}
-		}
-		return nil
-	}
-	if !l.given {
+	if !l.env && !l.given {
 		l.given, *l.to = true, nil
 	}
-	*l.to = append(*l.to, s)
+	l.env = false
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" {
+			*l.to = append(*l.to, line)
+		}
+	}
 	return nil
 }
 

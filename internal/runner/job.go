@@ -63,6 +63,9 @@ func start(ctx context.Context, cfg Config, deps Deps, stage Stage) (*job, error
 		if err := j.openInputs(ctx); err != nil {
 			return nil, err
 		}
+		if err := j.apart(); err != nil {
+			return nil, err
+		}
 		if j.result.Key, err = datasets.Key(j.made, j.inputs); err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"orchard/datasets"
 	"orchard/datasets/arrowio"
 	"orchard/datasets/record"
+	"orchard/internal/exit"
 	"orchard/internal/objstore"
 )
 
@@ -34,6 +35,20 @@ func (j *job) openInputs(ctx context.Context) error {
 	return nil
 }
 
+// apart refuses the name of an input for the result: without @version it would then mean
+// the result, for a rerun of the same command too.
+func (j *job) apart() error {
+	for _, in := range j.inputs {
+		if in.Kind != datasets.InputDataset {
+			continue
+		}
+		if from, err := datasets.Parse(in.URI); err == nil && from.Root == j.where.Root && from.Name == j.where.Name {
+			return exit.Configf("--out: %s is an input too; give the result another name, since without @version that one means its newest", j.where)
+		}
+	}
+	return nil
+}
+
 // output is where a job's result goes.
 type output[Out record.Row] struct {
 	job    *job
@@ -52,8 +67,14 @@ func openOutput[Out record.Row](ctx context.Context, j *job) (*output[Out], erro
 // find takes over the version of this key when there is one.
 func (o *output[Out]) find(ctx context.Context, src Source[Out]) (found bool, err error) {
 	digest, found, err := datasets.FindKey(ctx, o.store, o.job.where.Name, o.job.result.Key)
-	if err != nil || !found {
+	if err != nil {
 		return false, err
+	}
+	if !found {
+		if err := sameKind[Out](ctx, o.store, o.job.where.Name); err != nil {
+			return false, fmt.Errorf("--out: %w", err)
+		}
+		return false, nil
 	}
 	v, err := datasets.OpenIn(ctx, o.store, o.job.where.Name, digest)
 	if err != nil {
@@ -65,6 +86,29 @@ func (o *output[Out]) find(ctx context.Context, src Source[Out]) (found bool, er
 		}
 	}
 	return true, o.describe(ctx, src, v, StatusAlready)
+}
+
+// sameKind refuses rows of another kind than those that lie under a name.
+func sameKind[Out record.Row](ctx context.Context, store objstore.Store, name string) error {
+	v, err := datasets.OpenIn(ctx, store, name, "")
+	if err != nil { // mostly since there is none; who reads it will say what else is wrong with it
+		return nil
+	}
+	var row Out
+	if kind, _ := row.Schema(); v.Manifest().Schema.Name != kind {
+		return exit.Configf("%s/%s holds %s rows, and these are %s rows; give them another name", store, name, v.Manifest().Schema.Name, kind)
+	}
+	return nil
+}
+
+// Takes says why a dataset takes no rows of this kind, which a stage asks for those that it
+// makes after its own; nil when it does.
+func Takes[Out record.Row](ctx context.Context, d Deps, where datasets.Location) error {
+	store, err := d.WithDefaults().Open(ctx, where.Root)
+	if err != nil {
+		return err
+	}
+	return sameKind[Out](ctx, store, where.Name)
 }
 
 // describe makes the version's numbers those of the result.
@@ -156,6 +200,16 @@ func (o *output[Out]) blob(ctx context.Context, sha string) ([]byte, error) {
 		err = fmt.Errorf("blob %s: larger than %d bytes", sha, maxBlob)
 	}
 	return b, err
+}
+
+// unitBlob is Tools.Blob. A blob that cannot be read is the store's trouble and never the
+// fault of the unit that wants it: the unit stays unfinished.
+func (o *output[Out]) unitBlob(ctx context.Context, sha string) ([]byte, error) {
+	b, err := o.blob(ctx, sha)
+	if err != nil {
+		return nil, exit.Retryf("read what the unit needs: %w", err)
+	}
+	return b, nil
 }
 
 // bring copies the blobs that a row names from the inputs to the output, when those

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"orchard/datasets/record"
+	"orchard/internal/exit"
 	"orchard/internal/objstore"
+	"orchard/internal/seal"
 )
 
 // inParts makes each unit of three pieces; the last fails until ok.
@@ -96,5 +98,20 @@ func TestPartsAreGathered(t *testing.T) {
 	})
 	if err != nil || r.RowsOut != 2 {
 		t.Errorf("%+v: %v", r, err)
+	}
+}
+
+// A blob that is not there is the store's trouble: the unit stays unfinished and is not
+// finished for good as one whose task is at fault.
+func TestBlobThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t.TempDir(), 1)
+	w.cfg.MaxRetries = 0
+	w.src.Do = func(ctx context.Context, u Unit, tools Tools) (record.Rollout, error) {
+		_, err := tools.Blob(ctx, seal.Bytes([]byte("gone")))
+		return rollout(u), err
+	}
+	if r := w.fails(t, exit.Retry, "blob"); r.Units.Infra != 1 || len(r.Dropped) != 0 {
+		t.Errorf("%+v, dropped %v", r.Units, r.Dropped)
 	}
 }

@@ -95,7 +95,7 @@ func work[Out record.Row](ctx context.Context, j *job, src Source[Out], l ledger
 			}
 			return j.await(st.work, min(settling, j.deps.Patience), src.Ready)
 		}),
-		tools: Tools{Keep: l.out.keep, Blob: l.out.blob, PutBlob: func(ctx context.Context, b []byte) (string, error) { return l.out.putBlob(ctx, objstore.Bytes(b)) }, job: j, store: l.out.store},
+		tools: Tools{Keep: l.out.keep, Blob: l.out.unitBlob, PutBlob: func(ctx context.Context, b []byte) (string, error) { return l.out.putBlob(ctx, objstore.Bytes(b)) }, job: j, store: l.out.store},
 	}
 	p.needed, p.enough = context.WithCancel(st.work)
 	defer p.enough()

@@ -6,8 +6,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// ListFlag is a repeatable flag of a stage's own, like --in: values may hold commas, and
-// what the command line says replaces what the environment says, a value a line.
+// ListFlag is a repeatable flag of a stage's own, like --in: values may hold commas, several
+// may be given at once, a line each, and what the command line says replaces what the
+// environment says.
 func ListFlag(name, env, category, usage string, to *[]string) cli.Flag {
 	return &cli.GenericFlag{Name: name, Category: category, EnvVars: []string{env}, Value: &list{to: to, env: os.Getenv(env) != ""}, Usage: usage}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -20,7 +19,7 @@ import (
 	"orchard/datasets"
 	"orchard/datasets/record"
 	"orchard/internal/exit"
-	"orchard/internal/logx"
+	"orchard/internal/exit/exittest"
 	"orchard/internal/objstore"
 	"orchard/internal/runner"
 	"orchard/internal/sandbox/sandboxtest"
@@ -149,13 +148,7 @@ func (k killer) Create(ctx context.Context, key string, body objstore.Body) (obj
 }
 
 // orchard is the program with this one command. KILL_AT is after which write it dies.
-func orchard() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	log, err := logx.New(os.Stderr, "info")
-	if err != nil {
-		panic(err)
-	}
+var orchard = exittest.Program(func() *cli.Command {
 	deps := runner.Deps{}
 	if at, err := strconv.Atoi(os.Getenv("KILL_AT")); err == nil {
 		deps.Open = func(ctx context.Context, root string) (objstore.Store, error) {
@@ -163,12 +156,8 @@ func orchard() {
 			return killer{store, os.Getenv("KILL_COUNT"), at}, err
 		}
 	}
-	app := &cli.App{Name: "orchard", Commands: []*cli.Command{Command(deps)}, ExitErrHandler: func(*cli.Context, error) {}}
-	if err = app.RunContext(log.WithContext(ctx), os.Args); err != nil {
-		_, _ = os.Stderr.WriteString("orchard: " + err.Error() + "\n")
-	}
-	os.Exit(exit.Code(err))
-}
+	return Command(deps)
+})
 
 func TestMain(m *testing.M) {
 	testscript.Main(wrap{m}, map[string]func(){"orchard": orchard})

@@ -173,6 +173,28 @@ func TestBatchIsFilledInOrder(t *testing.T) {
 	}
 }
 
+// Two rounds share no rollout, though each has a strategy that draws another number at most.
+func TestRoundsShareNoRollout(t *testing.T) {
+	t.Parallel()
+	seen := map[string]int{}
+	s := newStage(t, 8, coin(.05))
+	for round, strategy := range []string{StrategyBAR, StrategyDAPO, StrategyBAR} {
+		s.c.Round, s.c.Strategy, s.c.Draws = int64(round), strategy, 0
+		if round == 2 {
+			s.c.Draws = 24
+		}
+		_, groups := s.must(t)
+		for _, g := range groups {
+			for _, d := range g.Draws {
+				if other, ok := seen[d.RolloutID]; ok {
+					t.Fatalf("rollout %s, number %d of task %s, is of round %d and %d", d.RolloutID, d.Index, g.TaskID, other, round)
+				}
+				seen[d.RolloutID] = round
+			}
+		}
+	}
+}
+
 // Stopped in the middle of a stride and started again, the round plays no finished rollout
 // twice and ends as if nothing had been.
 func TestResumesInMidStride(t *testing.T) {

@@ -32,6 +32,13 @@ const (
 	StrategyDAPO  = "dapo"
 )
 
+// mostDraws is how many rollouts of a task a round draws at most, whatever its settings, and
+// mostRounds keeps their indexes far from where numbers end.
+const (
+	mostDraws  = 1000
+	mostRounds = 1_000_000_000
+)
+
 // Config is the stage's settings.
 type Config struct {
 	runner.Config
@@ -86,8 +93,8 @@ func (c Config) strategy() (bar.Strategy, error) {
 		of   *int
 		to   int
 	}{{"--group-size", &o.N, c.Size}, {"--max-draws", &o.NMax, c.Draws}, {"--stride", &o.Stride, c.Stride}} {
-		if set.to < 0 || set.to > 1000 {
-			return nil, fmt.Errorf("%s: %d must be 0 to 1000", set.flag, set.to)
+		if set.to < 0 || set.to > mostDraws {
+			return nil, fmt.Errorf("%s: %d must be 0 to %d", set.flag, set.to, mostDraws)
 		}
 		if set.to > 0 {
 			*set.of = set.to
@@ -128,6 +135,9 @@ func (c Config) Validate() error {
 	errs := []error{c.Config.Validate(), c.Options.Validate(c.Config), c.Kept.Validate(), err}
 	if c.Groups < 0 || c.Prompts < 0 || c.Round < 0 {
 		errs = append(errs, fmt.Errorf("--groups, --prompts, --round: must not be negative"))
+	}
+	if c.Round > mostRounds {
+		errs = append(errs, fmt.Errorf("--round: %d must be at most %d", c.Round, mostRounds))
 	}
 	if c.Prompts > 0 && c.Prompts < c.Groups {
 		errs = append(errs, fmt.Errorf("--prompts: %d tasks cannot give the %d groups of --groups", c.Prompts, c.Groups))

@@ -30,9 +30,9 @@ func (r round) id(p prompt) string {
 	return seal.ID(p.Task.TaskID, p.Player.Policy, p.Player.Harness.Name(), r.Weights, fmt.Sprint(r.Round))
 }
 
-// base is the index of the round's first rollout of a task: those of two rounds are never
-// the same.
-func (r round) base() int64 { return r.Round * int64(r.strategy.Most()) }
+// base is the index of the round's first rollout of a task. Those of two rounds are never the
+// same, whatever their strategies: none draws more than mostDraws.
+func (r round) base() int64 { return r.Round * mostDraws }
 
 // look decides by the draws that have ended.
 func (r round) look(ended []record.Draw) (bar.Decision, error) {

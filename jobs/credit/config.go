@@ -92,11 +92,11 @@ func Flags(c *Config) []cli.Flag {
 		yes(asking, "any-policy", "ANY_POLICY", "ask --llm-model about the rollouts of other policies too", &c.AnyPolicy),
 		&cli.Float64Flag{Name: "temperature", Category: asking, EnvVars: []string{"ORCHARD_CREDIT_TEMPERATURE"}, Destination: &c.Temperature, Value: c.Temperature, Usage: "sampling temperature; negative leaves it to the server"},
 		count(asking, "max-tokens", "MAX_TOKENS", "tokens of one answer at most; 0 leaves it to the server", &c.MaxTokens),
-		count(asking, "total-chars", "TOTAL_CHARS", "most characters of a question; a longer one is shortened by the limits below", &c.Limits.Total),
-		count(asking, "task-chars", "TASK_CHARS", "then of the task", &c.Limits.Task),
-		count(asking, "observation-chars", "OBSERVATION_CHARS", "then of what an action printed", &c.Limits.Observation),
-		count(asking, "reasoning-chars", "REASONING_CHARS", "then of what the policy said in a step", &c.Limits.Reasoning),
-		count(asking, "command-chars", "COMMAND_CHARS", "then of a command", &c.Limits.Command),
+		count(asking, "total-chars", "TOTAL_CHARS", "most characters of a question; in a longer one each text is cut to what the other -chars flags say", &c.Limits.Total),
+		count(asking, "task-chars", "TASK_CHARS", "characters of the task, in a question that is too long", &c.Limits.Task),
+		count(asking, "observation-chars", "OBSERVATION_CHARS", "characters of what an action printed, in a question that is too long", &c.Limits.Observation),
+		count(asking, "reasoning-chars", "REASONING_CHARS", "characters of what the policy said in a step, in a question that is too long", &c.Limits.Reasoning),
+		count(asking, "command-chars", "COMMAND_CHARS", "characters of a command, in a question that is too long", &c.Limits.Command),
 	)
 	return append(append(flags, llmflags.Flags(&c.LLM)...), play.BoxFlags(&c.Boxes)...)
 }

@@ -101,16 +101,13 @@ func (c *Config) inputs(ctx context.Context, d runner.Deps) (compare *datasets.V
 		return nil, nil
 	}
 	c.In = append([]string{}, c.In...)
-	for _, in := range []struct{ flag, uri, kind string }{{"--tasks", c.Tasks, "task"}, {"--compare", c.Compare, "credit"}} {
+	for _, in := range []struct{ flag, uri, kind, maker string }{{"tasks", c.Tasks, "task", "import"}, {"compare", c.Compare, "credit", "credit"}} {
 		if in.uri == "" {
 			continue
 		}
-		v, err := datasets.Open(ctx, d.Open, in.uri)
+		v, err := runner.OpenAs(ctx, d.Open, in.flag, in.uri, in.kind, in.maker)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", in.flag, err)
-		}
-		if kind := v.Manifest().Schema.Name; kind != in.kind {
-			return nil, exit.Inputf("%s %s: holds %s rows, not %s rows", in.flag, v.Location(), kind, in.kind)
+			return nil, err
 		}
 		if in.kind == "credit" {
 			compare = v
@@ -126,8 +123,8 @@ func (s *stage) units(ctx context.Context, in []*datasets.Version, rollouts int)
 	from, failed := map[string]int{}, map[string]bool{}
 	columns := datasets.WithColumns("rollout_id", "task_id", "policy", "index", "verdict.outcome", "verdict.reward")
 	for n, v := range in[:rollouts] {
-		if kind := v.Manifest().Schema.Name; kind != "rollout" {
-			return nil, exit.Inputf("--in %s: holds %s rows, not rollouts; `orchard distill` makes a rollout dataset", v.Location(), kind)
+		if err := runner.Want(v, "in", "rollout", "distill"); err != nil {
+			return nil, err
 		}
 		for r, err := range datasets.Rows[record.Rollout](ctx, v, columns) {
 			if err != nil {

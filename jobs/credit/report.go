@@ -3,7 +3,6 @@ package credit
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"maps"
 
 	"orchard/datasets"
@@ -15,19 +14,21 @@ import (
 func report(ctx context.Context, v, compare *datasets.Version, put func(name string, b []byte) error) error {
 	r := calibration.New()
 	maps.Copy(r.Dropped, v.Manifest().Dropped)
-	other := func(string) (record.Credit, bool, error) { return record.Credit{}, false, nil }
+	var other *datasets.Seeker[record.Credit]
 	if compare != nil {
 		r.Compared = &calibration.Comparison{With: compare.Location().Name + "@" + compare.Digest()}
-		next, stop := iter.Pull2(datasets.Rows[record.Credit](ctx, compare))
-		defer stop()
-		other = seek(next)
+		other = datasets.Seek[record.Credit](ctx, compare)
+		defer other.Close()
 	}
 	for row, err := range datasets.Rows[record.Credit](ctx, v) {
 		if err != nil {
 			return err
 		}
 		r.Add(row)
-		b, ok, err := other(row.RolloutID)
+		if other == nil {
+			continue
+		}
+		b, ok, err := other.Row(row.RolloutID)
 		if err != nil {
 			return err
 		}
@@ -44,23 +45,4 @@ func report(ctx context.Context, v, compare *datasets.Version, put func(name str
 		return err
 	}
 	return put("calibration.md", r.Markdown())
-}
-
-// seek finds rows by id in a dataset that is read once: ids are asked for in order, as
-// the rows of both datasets are.
-func seek(next func() (record.Credit, error, bool)) func(id string) (record.Credit, bool, error) {
-	var at record.Credit
-	more := true
-	step := func() (err error) {
-		at, err, more = next()
-		return err
-	}
-	return func(id string) (record.Credit, bool, error) {
-		for more && at.RolloutID < id {
-			if err := step(); err != nil {
-				return at, false, err
-			}
-		}
-		return at, more && at.RolloutID == id, nil
-	}
 }

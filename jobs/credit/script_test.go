@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -14,28 +12,14 @@ import (
 
 	"orchard/datasets"
 	"orchard/datasets/record"
-	"orchard/internal/exit"
 	"orchard/internal/exit/exittest"
 	"orchard/internal/llm/llmtest"
-	"orchard/internal/logx"
 	"orchard/internal/runner"
 	"orchard/internal/sandbox/sandboxtest"
 )
 
 // orchard is the program with this one command.
-func orchard() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	log, err := logx.New(os.Stderr, "info")
-	if err != nil {
-		panic(err)
-	}
-	app := &cli.App{Name: "orchard", Commands: []*cli.Command{Command(runner.Deps{})}, ExitErrHandler: func(*cli.Context, error) {}}
-	if err = app.RunContext(log.WithContext(ctx), os.Args); err != nil {
-		fmt.Fprintln(os.Stderr, "orchard:", err)
-	}
-	os.Exit(exit.Code(err))
-}
+var orchard = exittest.Program(func() *cli.Command { return Command(runner.Deps{}) })
 
 // fixture writes datasets into the folder data.
 func fixture() {

@@ -36,7 +36,7 @@ func (s *stage) wire(d runner.Deps) (play.Check, error) {
 		return nil, exit.With(exit.Config, err)
 	}
 	s.model = s.LLM.Wrap(client)
-	return func(ctx context.Context) error { return play.Answers(client.Check(ctx)) }, nil
+	return func(ctx context.Context) error { return llm.Exit(client.Check(ctx)) }, nil
 }
 
 // unasked marks the errors of a call after which no other unit can do better. All others

@@ -9,6 +9,7 @@ import (
 	"orchard/datasets/columns"
 	"orchard/datasets/record"
 	"orchard/internal/exit"
+	"orchard/internal/runner"
 	"orchard/internal/seal"
 )
 
@@ -35,8 +36,8 @@ func read(ctx context.Context, c Config, in []*datasets.Version) ([]*entry, erro
 	var tasks []*entry
 	byID := map[string]*entry{}
 	for _, v := range in {
-		if kind := v.Manifest().Schema.Name; kind != "task" {
-			return nil, exit.Inputf("--in %s: holds %s rows, not tasks; `orchard import` makes a task dataset", v.Location(), kind)
+		if err := runner.Want(v, "in", "task", "import"); err != nil {
+			return nil, err
 		}
 		for t, err := range datasets.Rows[record.Task](ctx, v) {
 			if err != nil {

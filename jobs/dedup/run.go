@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"context"
-	"errors"
 
 	"github.com/urfave/cli/v2"
 
@@ -61,11 +60,11 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 				}
 			}
 			out, err = cache.Embed(ctx, texts)
-			return out, answers(err)
+			return out, llm.Exit(err)
 		}
 		if c.Mode == runner.ModeCheck {
 			if _, err := client.Embeddings(ctx, []string{"ping"}); err != nil {
-				return fail(answers(err))
+				return fail(llm.Exit(err))
 			}
 		}
 	}
@@ -81,18 +80,6 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 		}
 		return write(ctx, c, p, tasks, done)
 	})
-}
-
-// answers marks why a model server cannot be used: it is away, or it is the wrong one.
-func answers(err error) error {
-	var e *llm.Error
-	switch {
-	case !errors.As(err, &e):
-		return err
-	case e.Class == llm.Unreachable || e.Class == llm.Transient:
-		return exit.With(exit.Retry, err)
-	}
-	return exit.With(exit.Config, err)
 }
 
 // ngrams is the embedding without a server.

@@ -26,8 +26,8 @@ type texter struct {
 func textOf(name string) (texter, error) {
 	patch := func(of func(*record.Task) record.Text) texter {
 		return texter{false, func(ctx context.Context, in *datasets.Version, t *record.Task, _ *columns.Columns, _ map[string]any) (string, error) {
-			whole, err := exact(ctx, in, of(t))
-			return normalPatch(whole), err
+			whole, err := datasets.TextBytes(ctx, in.Store(), of(t))
+			return normalPatch(string(whole)), err
 		}}
 	}
 	switch name {
@@ -86,24 +86,4 @@ func normalPatch(s string) string {
 		}
 	}
 	return normal(b.String())
-}
-
-// maxText bounds a text that is compared.
-const maxText = 64 << 20
-
-// exact is the whole of a text, which may lie in a blob.
-func exact(ctx context.Context, in *datasets.Version, t record.Text) (string, error) {
-	if t.Blob == "" {
-		return t.Value, nil
-	}
-	r, err := in.Blob(ctx, t.Blob)
-	if err != nil {
-		return "", err
-	}
-	defer r.Close()
-	b, err := io.ReadAll(io.LimitReader(r, maxText+1))
-	if err == nil && len(b) > maxText {
-		err = fmt.Errorf("blob %s: over %d bytes", t.Blob, maxText)
-	}
-	return string(b), err
 }

@@ -38,7 +38,7 @@ func Defaults() Config {
 func Flags(c *Config) []cli.Flag {
 	flags := append(runner.Flags(&c.Config),
 		&cli.IntFlag{Name: "rollouts", Aliases: []string{"n"}, Category: play.Category, EnvVars: []string{"ORCHARD_ROLLOUTS"}, Destination: &c.Rollouts, Value: c.Rollouts, Usage: "`NUMBER` of rollouts a task"},
-		&cli.BoolFlag{Name: "keep-diffs", Category: play.Category, EnvVars: []string{"ORCHARD_KEEP_DIFFS"}, Destination: &c.KeepDiffs, Value: c.KeepDiffs, Usage: "keep the diff after each step, for `orchard credit --method execution`"})
+		&cli.BoolFlag{Name: "keep-diffs", Category: play.Category, EnvVars: []string{"ORCHARD_KEEP_DIFFS"}, Destination: &c.KeepDiffs, Value: c.KeepDiffs, Usage: "keep the diff after each step, for orchard credit --method execution"})
 	return append(flags, play.Flags(&c.Options)...)
 }
 

@@ -44,9 +44,9 @@ func Flags(c *Config) []cli.Flag {
 	const evals = "EVALUATION SETS"
 	return append(runner.Flags(&c.Config),
 		&cli.StringFlag{Name: "rules", EnvVars: []string{"ORCHARD_FILTER_RULES"}, Destination: &c.Rules, Usage: "`NAME` of a ready rule file (orchard filter rules ls), or the path of one"},
-		&cli.GenericFlag{Name: "set", EnvVars: []string{"ORCHARD_FILTER_SET"}, Value: &list{&c.Sets}, Usage: "`NAME=FILE` for a set of the rule file, a value a line; repeatable, several for one name are one set"},
+		runner.ListFlag("set", "ORCHARD_FILTER_SET", "", "`NAME=FILE` for a set of the rule file, a value a line; repeatable, several for one name are one set (in the environment: one per line)", &c.Sets),
 		&cli.StringFlag{Name: "admission", EnvVars: []string{"ORCHARD_FILTER_ADMISSION"}, Destination: &c.Admission, Usage: "`URI` of an admission dataset: tasks that it does not admit are dropped first"},
-		&cli.GenericFlag{Name: "eval", Category: evals, EnvVars: []string{"ORCHARD_FILTER_EVAL"}, Value: &list{&c.Evals}, Usage: "`[NAME=]URI` of the tasks of an evaluation set, repeatable; tasks found in it are dropped (in the environment: one per line)"},
+		runner.ListFlag("eval", "ORCHARD_FILTER_EVAL", evals, "`[NAME=]URI` of the tasks of an evaluation set, repeatable; tasks found in it are dropped (in the environment: one per line)", &c.Evals),
 		&cli.StringFlag{Name: "eval-checks", Category: evals, EnvVars: []string{"ORCHARD_FILTER_EVAL_CHECKS"}, Destination: &c.EvalChecks, Value: c.EvalChecks, Usage: "how tasks are compared, of " + contamination.Join(contamination.All)},
 		&cli.IntFlag{Name: "eval-ngram", Category: evals, EnvVars: []string{"ORCHARD_FILTER_EVAL_NGRAM"}, Destination: &c.Limits.Ngram, Value: c.Limits.Ngram, Usage: "statement_ngram: `WORDS` in a row that are compared"},
 		&cli.Float64Flag{Name: "eval-coverage", Category: evals, EnvVars: []string{"ORCHARD_FILTER_EVAL_COVERAGE"}, Destination: &c.Limits.Coverage, Value: c.Limits.Coverage, Usage: "statement_ngram: least share, 0 to 1, of the evaluation statement's runs of words; 0 is any one"},
@@ -119,23 +119,4 @@ func evalName(s string) (name, uri string) {
 		return m[1], m[2]
 	}
 	return "", s
-}
-
-// list is a repeatable flag; a value may be several lines, as an environment has them.
-type list struct{ to *[]string }
-
-func (l *list) Set(s string) error {
-	for line := range strings.Lines(s) {
-		if line = strings.TrimSpace(line); line != "" {
-			*l.to = append(*l.to, line)
-		}
-	}
-	return nil
-}
-
-func (l *list) String() string {
-	if l.to == nil { // the flag package asks a zero value for its default
-		return ""
-	}
-	return strings.Join(*l.to, " ")
 }

@@ -92,19 +92,9 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 func (c Config) open(ctx context.Context, d runner.Deps, plan *plan) (*beside, error) {
 	b := &beside{}
 	opener := d.WithDefaults().Open
-	open := func(flag, uri, kind, makes string) (*datasets.Version, error) {
-		v, err := datasets.Open(ctx, opener, uri)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", flag, err)
-		}
-		if have := v.Manifest().Schema.Name; have != kind {
-			return nil, exit.Inputf("%s %s: holds %s rows, not %ss; `orchard %s` makes a dataset of them", flag, v.Location(), have, kind, makes)
-		}
-		return v, nil
-	}
 	for _, e := range c.Evals {
 		name, uri := evalName(e)
-		v, err := open("--eval", uri, "task", "import")
+		v, err := runner.OpenAs(ctx, opener, "eval", uri, "task", "import")
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +107,7 @@ func (c Config) open(ctx context.Context, d runner.Deps, plan *plan) (*beside, e
 		b.evals, b.names = append(b.evals, v), append(b.names, name)
 	}
 	if c.Admission != "" {
-		v, err := open("--admission", c.Admission, "admission", "admit")
+		v, err := runner.OpenAs(ctx, opener, "admission", c.Admission, "admission", "admit")
 		if err != nil {
 			return nil, err
 		}

@@ -4,22 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strings"
 
 	"orchard/datasets"
 	"orchard/datasets/record"
-	"orchard/internal/exit"
 	"orchard/internal/runner"
 	"orchard/jobs/filter/contamination"
 	"orchard/jobs/filter/funnel"
 	"orchard/jobs/filter/rules"
 )
-
-// maxPatch bounds what is read of one patch into memory.
-const maxPatch = 64 << 20
 
 // sieve is the plan with what its steps compare with.
 type sieve struct {
@@ -34,8 +29,8 @@ type sieve struct {
 // work reads the tasks once, and once more before that for every rule that counts.
 func work(ctx context.Context, pass *runner.Pass[record.Task], in []*datasets.Version, with *beside, p *plan) (err error) {
 	for _, v := range in {
-		if kind := v.Manifest().Schema.Name; kind != "task" {
-			return exit.Inputf("--in %s: holds %s rows, not tasks; `orchard import` makes a task dataset", v.Location(), kind)
+		if err := runner.Want(v, "in", "task", "import"); err != nil {
+			return err
 		}
 	}
 	s := &sieve{plan: p, funnel: funnel.New("What was left out")}
@@ -109,16 +104,9 @@ func whole(ctx context.Context, v *datasets.Version, t *record.Task) error {
 		if text.Blob == "" {
 			continue
 		}
-		r, err := v.Blob(ctx, text.Blob)
+		b, err := datasets.TextBytes(ctx, v.Store(), *text)
 		if err != nil {
-			return fmt.Errorf("task %s: its patch: %w", t.TaskID, err)
-		}
-		b, err := io.ReadAll(io.LimitReader(r, maxPatch+1))
-		if err = errors.Join(err, r.Close()); err != nil {
-			return fmt.Errorf("task %s: its patch: %w", t.TaskID, err)
-		}
-		if len(b) > maxPatch {
-			return exit.Inputf("%s: task %s: its patch is over %d bytes", v.Location(), t.TaskID, maxPatch)
+			return fmt.Errorf("%s: task %s: its patch: %w", v.Location(), t.TaskID, err)
 		}
 		text.Value = strings.ToValidUTF8(string(b), "\uFFFD")
 	}

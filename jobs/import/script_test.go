@@ -1,13 +1,8 @@
 package importer
 
 import (
-	"context"
-	"fmt"
-	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,28 +10,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"orchard/datasets/imports"
-	"orchard/internal/exit"
 	"orchard/internal/exit/exittest"
 	"orchard/internal/grade/parsers"
-	"orchard/internal/logx"
 	"orchard/internal/runner"
 )
 
 // orchard is the program with this one command.
-func orchard() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	log, err := logx.New(os.Stderr, "info")
-	if err != nil {
-		panic(err)
-	}
-	app := &cli.App{Name: "orchard", Commands: []*cli.Command{Command(runner.Deps{}, nil)}, ExitErrHandler: func(*cli.Context, error) {}}
-	err = app.RunContext(log.WithContext(ctx), os.Args)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "orchard:", err)
-	}
-	os.Exit(exit.Code(err))
-}
+var orchard = exittest.Program(func() *cli.Command { return Command(runner.Deps{}, nil) })
 
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"orchard": orchard}) }
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -239,5 +241,29 @@ func TestSettingsThatCannotBe(t *testing.T) {
 	s.c.Rollouts = "rates"
 	if _, err := draw.Wire(s.c.Config, s.c.Options, s.c.Kept, s.d); exit.Code(err) != exit.Config || !strings.Contains(err.Error(), "--rollouts-out") {
 		t.Errorf("one name for both datasets: %v", err)
+	}
+}
+
+// Tasks that get a newer version while rollouts are drawn are those of the start to the end:
+// the rollouts beside the pass rates are gathered by the same version.
+func TestNewerTasksMeanwhile(t *testing.T) {
+	t.Parallel()
+	var s *stage
+	var once sync.Once
+	toss := scripted(map[string]string{"t000": "+-+-+-+-", "t001": "--------"})
+	s = newStage(t, 2, func(ctx context.Context, task string, index int64) drawtest.End {
+		once.Do(func() {
+			other := record.Task{TaskID: "other", PreCommands: []string{}, TestCmds: []string{"true"}, FailToPass: []string{"a"}, PassToPass: []string{}}
+			drawtest.Dataset(t, filepath.Dir(s.c.In[0]), filepath.Base(s.c.In[0]), []record.Task{other})
+		})
+		return toss(ctx, task, index)
+	})
+	r, rows := s.must(t)
+	if len(rows) != 2 || rows["t000"].Decision != record.PoolKeep {
+		t.Fatalf("pass rates %+v", rows)
+	}
+	drawn := len(rows["t000"].Draws) + len(rows["t001"].Draws)
+	if got := drawtest.Rows[record.Rollout](t, strings.Split(r.URI, "@")[0]+"-rollouts"); len(got) != drawn {
+		t.Errorf("%d rollouts for %d draws", len(got), drawn)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"orchard/datasets/record"
 	"orchard/internal/evaluation"
 	"orchard/internal/exit"
+	"orchard/internal/runner"
 )
 
 // What the page has at most: beyond it the first and a word, and all in report.json.
@@ -31,8 +32,8 @@ func (s *Summary) Analysis() *evaluation.Analysis {
 
 // since compares with an earlier run.
 func (s *Summary) since(ctx context.Context, v *datasets.Version) error {
-	if kind := v.Manifest().Schema.Name; kind != "rollout" {
-		return exit.Inputf("--baseline %s: holds %s rows, not rollouts", v.Location(), kind)
+	if err := runner.Want(v, "baseline", "rollout", "evaluate"); err != nil {
+		return err
 	}
 	before := evaluation.NewSet()
 	before.LoseDropped(v)

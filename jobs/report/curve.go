@@ -3,7 +3,6 @@ package report
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"orchard/datasets"
 	"orchard/datasets/export"
@@ -53,36 +52,24 @@ func (c curve) size() int {
 	return n
 }
 
-// valued is the credit datasets among the inputs, read beside the rollouts: all are in
-// the order of the rollouts' ids.
-type valued struct{ rows []*reading }
-
-type reading struct {
-	next func() (record.Credit, error, bool)
-	stop func()
-	at   record.Credit
-	more bool
-}
+// valued is the credit datasets among the inputs, read beside the rollouts.
+type valued []*datasets.Seeker[record.Credit]
 
 // credits tells credit datasets from the other inputs.
-func credits(ctx context.Context, inputs []*datasets.Version) (valued, []*datasets.Version) {
-	var v valued
-	var others []*datasets.Version
+func credits(ctx context.Context, inputs []*datasets.Version) (v valued, others []*datasets.Version) {
 	for _, in := range inputs {
-		if in.Manifest().Schema.Name != "credit" {
+		if in.Manifest().Schema.Name == "credit" {
+			v = append(v, datasets.Seek[record.Credit](ctx, in))
+		} else {
 			others = append(others, in)
-			continue
 		}
-		r := &reading{more: true}
-		r.next, r.stop = iter.Pull2(datasets.Rows[record.Credit](ctx, in))
-		v.rows = append(v.rows, r)
 	}
 	return v, others
 }
 
 func (v valued) close() {
-	for _, r := range v.rows {
-		r.stop()
+	for _, rows := range v {
+		rows.Close()
 	}
 }
 
@@ -90,22 +77,20 @@ func (v valued) close() {
 // another trajectory with the same id is none.
 func (v valued) of(r record.Rollout) ([]curve, error) {
 	list := []curve{}
-	for _, c := range v.rows {
-		for c.more && c.at.RolloutID < r.RolloutID {
-			var err error
-			if c.at, err, c.more = c.next(); err != nil {
-				return nil, err
-			}
+	for _, rows := range v {
+		c, ok, err := rows.Row(r.RolloutID)
+		if err != nil {
+			return nil, err
 		}
-		if !c.more || c.at.RolloutID != r.RolloutID {
+		if !ok {
 			continue
 		}
 		sum, err := export.TrajectorySum(r)
 		if err != nil {
 			return nil, err
 		}
-		if sum == c.at.Trajectory {
-			list = append(list, drawn(c.at))
+		if sum == c.Trajectory {
+			list = append(list, drawn(c))
 		}
 	}
 	return list, nil

@@ -11,7 +11,9 @@ package rlexport
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -73,7 +75,7 @@ func Flags(c *Config) []cli.Flag {
 	const groups, prompts = "of --form groups", "of --form prompts"
 	return append(runner.Flags(&c.Config),
 		&cli.StringFlag{Name: "form", EnvVars: []string{"ORCHARD_RL_FORM"}, Destination: &c.Form, Value: c.Form, Usage: "groups: samples to train on, of group datasets; prompts: tasks for a trainer that rolls out by itself, of task datasets"},
-		&cli.GenericFlag{Name: "rollouts", Category: groups, EnvVars: []string{"ORCHARD_RL_ROLLOUTS"}, Value: &uris{&c.Rollouts}, Usage: "`URI` of the members' rollouts; one, or one for each --in in its order (default: <name of the group dataset>-rollouts beside each, its newest version)"},
+		runner.ListFlag("rollouts", "ORCHARD_RL_ROLLOUTS", groups, "`URI` of the members' rollouts; one, or one for each --in in its order (default: <name of the group dataset>-rollouts beside each, its newest version)", &c.Rollouts),
 		&cli.StringFlag{Name: "advantage", Category: groups, EnvVars: []string{"ORCHARD_RL_ADVANTAGE"}, Destination: &c.Advantage, Value: c.Advantage, Usage: "grpo: (reward - mean) / (standard deviation + eps); dr-grpo: reward - mean; none: the column stays null"},
 		&cli.IntFlag{Name: "ddof", Category: groups, EnvVars: []string{"ORCHARD_RL_DDOF"}, Destination: &c.Scale.DDof, Value: c.Scale.DDof, Usage: "what is taken off the number of members in the standard deviation of grpo: 1 (slime, NeMo-RL) or 0 (the paper's formula)"},
 		&cli.Float64Flag{Name: "eps", Category: groups, EnvVars: []string{"ORCHARD_RL_EPS"}, Destination: &c.Scale.Eps, Value: c.Scale.Eps, Usage: "what is added to the standard deviation of grpo"},
@@ -130,20 +132,11 @@ func (c Config) Validate() error {
 	return exit.With(exit.Config, errors.Join(errs...))
 }
 
-// uris is a repeatable flag whose values may hold commas.
-type uris struct{ to *[]string }
-
-func (u *uris) Set(s string) error {
-	if s == "" {
-		return errors.New("must not be empty")
+// amongst refuses a --policy that made none of what was read, if anything was: that is a
+// wrong name more often than a wish for an empty result.
+func (c Config) amongst(policies map[string]bool, none string) error {
+	if c.Policy == "" || len(policies) == 0 || policies[c.Policy] {
+		return nil
 	}
-	*u.to = append(*u.to, s)
-	return nil
-}
-
-func (u *uris) String() string {
-	if u.to == nil || len(*u.to) == 0 { // the flag package asks a zero value for its default
-		return ""
-	}
-	return fmt.Sprint(*u.to)
+	return exit.Inputf("%s is of the policy %q of --policy; there is %s", none, c.Policy, strings.Join(slices.Sorted(maps.Keys(policies)), ", "))
 }

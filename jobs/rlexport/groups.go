@@ -23,13 +23,14 @@ type groupExport struct {
 	files files
 	sum   groupSummary
 
-	policy string // of the groups so far
+	policy string          // of the groups so far
+	seen   map[string]bool // policies of all groups
 }
 
 // writeGroups writes the samples of all groups, in the order of the inputs and of the
 // groups' ids, with one group in memory.
 func writeGroups(ctx context.Context, c Config, in inputs, p *runner.Pass[record.RLSample]) (err error) {
-	x := &groupExport{Config: c, in: in, pass: p, sum: newGroupSummary(c)}
+	x := &groupExport{Config: c, in: in, pass: p, sum: newGroupSummary(c), seen: map[string]bool{}}
 	if err := x.files.open(); err != nil {
 		return err
 	}
@@ -39,6 +40,9 @@ func writeGroups(ctx context.Context, c Config, in inputs, p *runner.Pass[record
 		return err
 	}
 	defer closing(&err, parts.close)
+	if err := c.amongst(x.seen, "--in: no group"); err != nil {
+		return err
+	}
 	next, stop := iter.Pull2(parts.rows(ctx))
 	defer stop()
 	x.parts.next = next
@@ -53,6 +57,9 @@ func writeGroups(ctx context.Context, c Config, in inputs, p *runner.Pass[record
 		zerolog.Ctx(ctx).Warn().Int64("samples", n).Str("file", "messages.jsonl").
 			Msg("samples have no token ids, as the model server gave none; they are in the dataset and this file, and not in slime.jsonl or verl.parquet")
 	}
+	if x.sum.Groups.In > 0 && x.sum.Groups.Out == 0 {
+		zerolog.Ctx(ctx).Warn().Interface("dropped", x.sum.Groups.Dropped).Msg("no group is left; a trainer finds nothing in these files")
+	}
 	if err := x.files.lines("slime.jsonl", nil); err != nil { // it is there also when it is empty
 		return err
 	}
@@ -64,6 +71,7 @@ func writeGroups(ctx context.Context, c Config, in inputs, p *runner.Pass[record
 
 // wants reports whether the rollouts of a group are looked at.
 func (x *groupExport) wants(g record.Group) (bool, error) {
+	x.seen[g.Policy] = true
 	if reason := x.aside(g); reason != "" {
 		return false, nil
 	}

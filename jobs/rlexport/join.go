@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 
 	"orchard/datasets"
@@ -81,22 +80,17 @@ func joinOne(ctx context.Context, groups, rollouts *datasets.Version, n int64, w
 		}
 		n++
 	}
-	next, stop := iter.Pull2(datasets.Rows[record.Rollout](ctx, rollouts, datasets.InFlight(32<<20), datasets.WithColumns(columns...)))
-	defer stop()
-	var r record.Rollout
-	read, more := false, true
+	played := datasets.Seek[record.Rollout](ctx, rollouts, datasets.InFlight(32<<20), datasets.WithColumns(columns...))
+	defer played.Close()
 	for m, err := range members.rows(ctx) {
 		if err != nil {
 			return n, err
 		}
-		for more && (!read || r.RolloutID < m.RolloutID) {
-			var err error
-			if r, err, more = next(); err != nil {
-				return n, err
-			}
-			read = true
+		r, ok, err := played.Row(m.RolloutID)
+		if err != nil {
+			return n, err
 		}
-		if !more || r.RolloutID != m.RolloutID {
+		if !ok {
 			return n, exit.Inputf("group %s: its member, rollout %s, is not in %s; give the dataset that has it with --rollouts", m.GroupID, m.RolloutID, rollouts.Location())
 		}
 		if err := split(ctx, r, m.Place, parts); err != nil {

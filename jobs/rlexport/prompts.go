@@ -1,11 +1,9 @@
 package rlexport
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"iter"
 	"unicode/utf8"
 
@@ -26,9 +24,6 @@ const (
 	ReasonGoal            = "goal_task"         // the rows describe no environment but a repository with tests
 	ReasonPatchNoText     = "patch_not_text"    // a patch is no UTF-8, which no file for trainers can hold
 )
-
-// maxPatch bounds what is read of one patch.
-const maxPatch = 64 << 20
 
 // promptSummary is rl-export.json of prompts.
 type promptSummary struct {
@@ -103,7 +98,9 @@ func (x *promptExport) estimates(ctx context.Context) error {
 	if x.in.passRate == nil {
 		return nil
 	}
+	seen := map[string]bool{}
 	for r, err := range datasets.Rows[record.PassRate](ctx, x.in.passRate) {
+		seen[r.Policy] = true
 		if err == nil && (x.Policy == "" || r.Policy == x.Policy) {
 			err = x.rates.add(ctx, estimate{r.TaskID + "\x00" + r.PassRateID, r})
 		}
@@ -111,7 +108,7 @@ func (x *promptExport) estimates(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return x.amongst(seen, "--passrate: no pass rate")
 }
 
 // tasks yields the prompts of one dataset; it reports whether to go on with the next.
@@ -191,9 +188,9 @@ func (x *promptExport) prompt(ctx context.Context, v *datasets.Version, t record
 	}
 	patches := make([]string, 2) // test, gold
 	for i, text := range texts {
-		b, err := whole(ctx, v, text)
+		b, err := datasets.TextBytes(ctx, v.Store(), text)
 		if err != nil {
-			return row, "", fmt.Errorf("task %s: %w", t.TaskID, err)
+			return row, "", fmt.Errorf("%s: task %s: its patch: %w", v.Location(), t.TaskID, err)
 		}
 		if !utf8.Valid(b) {
 			return row, ReasonPatchNoText, nil
@@ -202,26 +199,6 @@ func (x *promptExport) prompt(ctx context.Context, v *datasets.Version, t record
 	}
 	row, err = export.RLPrompt(t, patches[1], patches[0], rate)
 	return row, "", err
-}
-
-// whole is the exact bytes of a text.
-func whole(ctx context.Context, v *datasets.Version, t record.Text) ([]byte, error) {
-	if t.Blob == "" {
-		return []byte(t.Value), nil
-	}
-	r, err := v.Blob(ctx, t.Blob)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	var b bytes.Buffer
-	if _, err := io.Copy(&b, io.LimitReader(r, maxPatch+1)); err != nil {
-		return nil, err
-	}
-	if b.Len() > maxPatch {
-		return nil, exit.Inputf("a patch is longer than %d bytes", maxPatch)
-	}
-	return b.Bytes(), nil
 }
 
 func (x *promptExport) emit(ctx context.Context, row record.RLPrompt) error {

@@ -104,6 +104,10 @@ func TestWeightVersions(t *testing.T) {
 	if err != nil || res.RowsOut != 0 || res.Dropped[ReasonStale] != 2 {
 		t.Errorf("%+v, %v", res, err)
 	}
+	c.Policy = "nobody"
+	if _, err := Run(t.Context(), c, quiet()); exit.Code(err) != exit.Input || !strings.Contains(err.Error(), `no group is of the policy "nobody" of --policy; there is `) {
+		t.Error(err)
+	}
 }
 
 // Two group datasets, each with its rollouts, some of them under the same ids: those of

@@ -3,7 +3,6 @@ package rlexport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -104,12 +103,9 @@ func open(ctx context.Context, c Config, opener datasets.Opener) (in inputs, err
 		return in, nil
 	}
 	one := func(flag, uri, kind, maker string) (*datasets.Version, error) {
-		v, err := datasets.Open(ctx, opener, uri)
+		v, err := runner.OpenAs(ctx, opener, flag, uri, kind, maker)
 		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", flag, err)
-		}
-		if got := v.Manifest().Schema.Name; got != kind {
-			return nil, exit.Inputf("--%s %s: holds %s rows, not %s rows; `orchard %s` makes such a dataset", flag, v.Location(), got, kind, maker)
+			return nil, err
 		}
 		in.all = append(in.all, v.Input(flag))
 		return v, nil

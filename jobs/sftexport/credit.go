@@ -33,12 +33,9 @@ func (c *Config) credit(ctx context.Context, open datasets.Opener) (*datasets.Ve
 	if c.Credit == "" || c.Mode == runner.ModeCheck { // which may be before there are datasets
 		return nil, nil
 	}
-	v, err := datasets.Open(ctx, open, c.Credit)
+	v, err := runner.OpenAs(ctx, open, "credit", c.Credit, "credit", "credit")
 	if err != nil {
-		return nil, fmt.Errorf("--credit: %w", err)
-	}
-	if kind := v.Manifest().Schema.Name; kind != "credit" {
-		return nil, exit.Inputf("--credit %s: holds %s rows, not credit; `orchard credit` makes a credit dataset", v.Location(), kind)
+		return nil, err
 	}
 	c.In = append(append([]string{}, c.In...), v.Location().String())
 	return v, nil

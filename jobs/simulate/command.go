@@ -1,12 +1,10 @@
 package simulate
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -176,11 +174,7 @@ func Run(ctx context.Context, c Config, d runner.Deps) error {
 		}
 		out = append(out, '\n')
 	}
-	w := d.Stdout
-	if w == nil {
-		w = os.Stdout
-	}
-	if _, err := bytes.NewReader(out).WriteTo(w); err != nil {
+	if _, err := d.WithDefaults().Stdout.Write(out); err != nil {
 		return fmt.Errorf("print the simulation: %w", err)
 	}
 	return nil

@@ -99,6 +99,9 @@ func readFile(path string) ([]float64, error) {
 		return nil, exit.Configf("--rates: %w", err)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, exit.Inputf("--rates %s: is a folder; give a file with one pass rate a line (of a dataset of pass rates they are the column rate)", path)
+	}
 	var list []float64
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {

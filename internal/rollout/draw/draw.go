@@ -41,7 +41,8 @@ type played struct {
 // Draw draws u's task, for Player and Task of u, until next has enough; what runs then
 // is cancelled, and its sandboxes are freed before Draw returns. The draws that ended
 // are given by index, with what those cost that were not there before. An error is
-// trouble of ours, and the unit is to be tried again.
+// trouble of ours, and the unit is to be tried again: rollouts beside the one that met it
+// are played to their end first, since the next try is given them.
 func (d *Drawer) Draw(ctx context.Context, u play.Unit, t runner.Tools, next Next) (draws []record.Draw, used record.Usage, err error) {
 	running, cancel := context.WithCancel(ctx)
 	results := make(chan played)
@@ -73,6 +74,11 @@ func (d *Drawer) Draw(ctx context.Context, u play.Unit, t runner.Tools, next Nex
 		p := <-results
 		delete(inFlight, p.draw.Index)
 		if p.err != nil {
+			if trouble(ctx, p.err) {
+				for len(inFlight) > 0 {
+					delete(inFlight, (<-results).draw.Index)
+				}
+			}
 			return ended, used, p.err
 		}
 		used = used.Add(p.usage)
@@ -89,7 +95,11 @@ func place(ended []record.Draw, index int64) (at int, there bool) {
 // one plays one rollout, or is given it.
 func (d *Drawer) one(ctx context.Context, u play.Unit, t runner.Tools) played {
 	unit := play.Of(u)
-	row, reused, err := runner.Part(ctx, t, d.Scope.of(u), unit, func(ctx context.Context) (record.Rollout, error) {
+	scope, err := d.Scope.of(*u.Task)
+	if err != nil {
+		return played{draw: record.Draw{Index: u.Index}, err: err}
+	}
+	row, reused, err := runner.Part(ctx, t, scope, unit, func(ctx context.Context) (record.Rollout, error) {
 		return d.Do(ctx, unit, t)
 	})
 	p := played{draw: Of(row)}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"orchard/datasets"
 	"orchard/datasets/record"
+	"orchard/internal/exit"
 	"orchard/internal/harness"
 	"orchard/internal/rollout"
 	"orchard/internal/rollout/draw/drawtest"
@@ -97,6 +99,63 @@ func TestDrawUntilEnough(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s was played %d times", name, n)
 		}
+	}
+}
+
+// A rollout that meets trouble has the unit tried again, and costs none of those beside it:
+// they are played to their end, and the next try is given them. What ends the stage waits for
+// nobody.
+func TestTroubleOfOneCostsNoOther(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		trouble error
+		waits   bool
+	}{"trouble": {errors.New("the sandbox is gone"), true}, "the end": {exit.Gonef("the budget is used up"), false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var running sync.WaitGroup
+			running.Add(3)
+			began := make(chan struct{})
+			go func() { running.Wait(); close(began) }()
+			failed := make(chan struct{})
+			counted := &drawtest.Counted{Play: func(ctx context.Context, _ string, index int64) drawtest.End {
+				running.Done()
+				<-began
+				if index == 1 {
+					close(failed)
+					return drawtest.End{Err: c.trouble}
+				}
+				<-failed
+				select {
+				case <-ctx.Done():
+					return drawtest.End{Err: ctx.Err()}
+				case <-time.After(map[bool]time.Duration{true: 30 * time.Millisecond, false: time.Hour}[c.waits]):
+					return drawtest.End{Outcome: record.Resolved}
+				}
+			}}
+			err := inUnit(t, func(ctx context.Context, u play.Unit, tools runner.Tools) error {
+				tools.Last = false
+				d := Drawer{Do: counted.Do, Scope: Scope{"kept", "x"}, AtOnce: 3}
+				three := func(ended []record.Draw) ([]int64, error) { return []int64{0, 1, 2}[min(len(ended), 3)/3*3:], nil }
+				if _, _, err := d.Draw(ctx, u, tools, three); !errors.Is(err, c.trouble) {
+					t.Errorf("%v, want %v", err, c.trouble)
+				}
+				if !c.waits {
+					return nil
+				}
+				counted.Play = func(context.Context, string, int64) drawtest.End { return drawtest.End{Outcome: record.Unresolved} }
+				draws, _, err := d.Draw(ctx, u, tools, three)
+				for i, want := range []record.Outcome{record.Resolved, record.Unresolved, record.Resolved} {
+					if len(draws) != 3 || draws[i].Outcome != want {
+						t.Fatalf("draws of the next try: %+v", draws)
+					}
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 

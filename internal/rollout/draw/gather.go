@@ -17,7 +17,7 @@ const GatherVersion = 1
 
 // Gather makes the rollouts that a stage decided by a dataset beside its own: those of the
 // decisions in r, all draws that have a row. decided gives the task and the draws of each
-// row. It does nothing unless r is committed. The stage's tasks are read again from c.In,
+// row. It does nothing unless r is committed. The stage's tasks are read again from its inputs,
 // where other kinds of rows may be as well, and the URI of the dataset goes into the output folder as "rollouts".
 func Gather[T record.Row](ctx context.Context, c runner.Config, d runner.Deps, r runner.Result, scope Scope, decided func(T) (task string, draws []record.Draw)) error {
 	if r.URI == "" || c.DryRun || c.Shard != (runner.Shard{}) || c.Mode == runner.ModePlan || c.Mode == runner.ModeCheck {
@@ -27,7 +27,7 @@ func Gather[T record.Row](ctx context.Context, c runner.Config, d runner.Deps, r
 	if err != nil {
 		return err
 	}
-	own := c.After(out.Beside(scope.dataset).String(), append([]string{r.URI}, c.In...)...)
+	own := c.After(out.Beside(scope.dataset).String(), r)
 	stage := runner.Stage{Name: r.Stage + "-rollouts", Version: GatherVersion, Settings: struct{}{}, Model: true}
 	all, err := runner.Batch(ctx, own, d, stage, func(ctx context.Context, p *runner.Pass[record.Rollout]) error {
 		return gather(ctx, p, scope, decided)
@@ -41,9 +41,9 @@ func Gather[T record.Row](ctx context.Context, c runner.Config, d runner.Deps, r
 func gather[T record.Row](ctx context.Context, p *runner.Pass[record.Rollout], scope Scope, decided func(T) (string, []record.Draw)) error {
 	where := map[string]runner.Scope{}
 	tasks := slices.DeleteFunc(slices.Clone(p.Inputs[1:]), func(v *datasets.Version) bool { return v.Manifest().Schema.Name != "task" })
-	if err := play.Tasks(ctx, tasks, func(task *record.Task) error {
-		where[task.TaskID] = scope.task(*task)
-		return nil
+	if err := play.Tasks(ctx, tasks, func(task *record.Task) (err error) {
+		where[task.TaskID], err = scope.of(*task)
+		return err
 	}); err != nil {
 		return err
 	}

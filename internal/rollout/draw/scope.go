@@ -32,13 +32,11 @@ func NewScope(dataset string, s play.Settings, run runner.Config, weights string
 }
 
 // of is the scope of one task's rollouts.
-func (s Scope) of(u play.Unit) runner.Scope { return s.task(*u.Task) }
-
-func (s Scope) task(task record.Task) runner.Scope {
+func (s Scope) of(task record.Task) (runner.Scope, error) {
 	task.Raw = ""
 	content, err := seal.Canonical(task)
-	if err != nil { // no task of a dataset has what JSON cannot say
-		content = []byte(fmt.Sprintf("%+v", task))
+	if err != nil {
+		return runner.Scope{}, exit.With(exit.Bug, fmt.Errorf("task %s: %w", task.TaskID, err))
 	}
-	return runner.Scope{Dataset: s.dataset, ID: seal.ID(s.id, string(content))}
+	return runner.Scope{Dataset: s.dataset, ID: seal.ID(s.id, string(content))}, nil
 }

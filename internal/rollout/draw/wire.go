@@ -36,6 +36,14 @@ func Wire(run runner.Config, o play.Options, k Kept, d runner.Deps) (w World, er
 	if err != nil {
 		return w, err
 	}
+	if answers := w.Check; answers != nil {
+		w.Check = func(ctx context.Context) error {
+			if err := runner.Takes[record.Rollout](ctx, d, out.Beside(dataset)); err != nil {
+				return fmt.Errorf("--rollouts-out: %w", err)
+			}
+			return answers(ctx)
+		}
+	}
 	w.Do = (&play.Doer{Canary: o.Canary}).Do
 	w.Scope, err = NewScope(dataset, w.Settings, run, k.Weights, k.Fresh)
 	return w, err

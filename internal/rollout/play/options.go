@@ -126,6 +126,7 @@ func positive(flag string, d time.Duration) error {
 // answers: what a stage embeds in the settings of its key.
 type Settings struct {
 	Policy      string   `json:"policy"`
+	Model       string   `json:"model,omitempty"` // as the server calls it, when that is not the policy's name
 	Harness     string   `json:"harness"`
 	Prompts     string   `json:"prompts"` // sha256 of --prompt-file, "" without
 	Steps       int      `json:"step_limit"`
@@ -151,6 +152,9 @@ func (o Options) Settings() (Settings, error) {
 		WallMS: o.Wall.Milliseconds(), Tokens: o.Tokens, Stuck: o.Stuck, Temperature: sent(o.Temperature), TopP: sent(o.TopP),
 		MaxTokens: o.MaxTokens, TokenIDs: o.TokenIDs, Image: o.DefaultImage, TestMS: o.TestTimeout.Milliseconds(),
 		Canary: o.Canary, Grader: grade.Version, KeepDiffs: o.KeepDiffs,
+	}
+	if o.LLM.Model != s.Policy {
+		s.Model = o.LLM.Model
 	}
 	if o.PromptFile != "" {
 		b, err := os.ReadFile(o.PromptFile)

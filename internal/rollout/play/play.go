@@ -6,7 +6,6 @@ package play
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -49,23 +48,11 @@ func (o Options) Player(run runner.Config, now func() time.Time) (*rollout.Playe
 	}
 	p.Model, p.Sandboxes, p.Grader = o.LLM.Wrap(client), boxes, o.grader(boxes, p.Spec, now)
 	return p, func(ctx context.Context) error {
-		if err := Answers(client.Check(ctx)); err != nil {
+		if err := llm.Exit(client.Check(ctx)); err != nil {
 			return err
 		}
 		return boxes.Check(ctx)
 	}, nil
-}
-
-// Answers marks why a model server cannot be used: it is away, or it is the wrong one.
-func Answers(err error) error {
-	var e *llm.Error
-	switch {
-	case !errors.As(err, &e):
-		return err
-	case e.Class == llm.Unreachable || e.Class == llm.Transient:
-		return exit.With(exit.Retry, err)
-	}
-	return exit.With(exit.Config, err)
 }
 
 // Tasks calls each with every task of the inputs, in their order, and refuses inputs that
@@ -74,8 +61,8 @@ func Answers(err error) error {
 func Tasks(ctx context.Context, in []*datasets.Version, each func(*record.Task) error) error {
 	from := map[string]*datasets.Version{} // by task
 	for _, v := range in {
-		if kind := v.Manifest().Schema.Name; kind != "task" {
-			return exit.Inputf("--in %s: holds %s rows, not tasks; `orchard import` makes a task dataset", v.Location(), kind)
+		if err := runner.Want(v, "in", "task", "import"); err != nil {
+			return err
 		}
 		for task, err := range datasets.Rows[record.Task](ctx, v) {
 			if err != nil {

@@ -29,7 +29,6 @@ type Index struct {
 	limits  Limits
 	site    Site
 	entries []entry
-	sets    map[string]int // how many tasks of each set
 
 	byID, byRepo, byName, byPull, byPatch, byIntent, bySite map[string][]int
 	byGram, byShingle                                       map[uint64][]int
@@ -37,21 +36,17 @@ type Index struct {
 
 // New is an index of nothing.
 func New(limits Limits, site Site) *Index {
-	x := &Index{limits: limits, site: site, sets: map[string]int{}, byGram: map[uint64][]int{}, byShingle: map[uint64][]int{}}
+	x := &Index{limits: limits, site: site, byGram: map[uint64][]int{}, byShingle: map[uint64][]int{}}
 	for _, m := range []*map[string][]int{&x.byID, &x.byRepo, &x.byName, &x.byPull, &x.byPatch, &x.byIntent, &x.bySite} {
 		*m = map[string][]int{}
 	}
 	return x
 }
 
-// Sets is how many tasks the index has of each evaluation set.
-func (x *Index) Sets() map[string]int { return x.sets }
-
 // Add puts a task of an evaluation set into the index. Its patch must be whole.
 func (x *Index) Add(set string, t *record.Task) {
 	f := x.facts(t)
 	n := len(x.entries)
-	x.sets[set]++
 	x.entries = append(x.entries, entry{set: set, id: t.TaskID, commit: f.commit, created: t.CreatedAt, tests: f.tests, grams: len(f.grams), shingles: len(f.shingles)})
 	for _, put := range []struct {
 		in  map[string][]int

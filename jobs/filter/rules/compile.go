@@ -81,6 +81,8 @@ func (c *compiler) names(root ast.Node) error {
 		case *ast.IdentifierNode:
 			switch {
 			case own[n.Value] || callees[n]:
+			case n.Value == "row": // as import and dedup call it
+				bad("there is no column \"row\"; columns of the imported row are raw.NAME here")
 			case !slices.Contains(known, n.Value):
 				bad("there is no column %q%s", n.Value, didYouMean(n.Value, known))
 			case !slices.Contains(c.columns, n.Value):

@@ -129,7 +129,7 @@ func (p *reader) object(n *yaml.Node, keys map[string]func(*yaml.Node)) {
 				known = append(known, k)
 			}
 			slices.Sort(known)
-			p.bad(key, "unknown key %q%s; known are %s", key.Value, didYouMean(key.Value, known), strings.Join(known, ", "))
+			p.bad(key, "unknown key %q%s; known are %s%s", key.Value, didYouMean(key.Value, known), strings.Join(known, ", "), torn(key.Value))
 			return
 		}
 		set(value)

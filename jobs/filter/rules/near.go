@@ -59,3 +59,12 @@ func distance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// torn is a clause for the key that is left of an expression which YAML took apart, as it
+// does with a comma or brackets in {…}; "" when it does not look like one.
+func torn(key string) string {
+	if !strings.ContainsAny(key, "()[]=<>&|+ ") {
+		return ""
+	}
+	return "; if this is a part of an expression, put the whole of it in '…'"
+}

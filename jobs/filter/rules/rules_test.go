@@ -173,6 +173,8 @@ func TestBadFiles(t *testing.T) {
 		{"rules:\n  - {name: r, keep: 'repo != \"\"', absent: maybe}", `absent: "maybe" is none of`},
 		{"rules:\n  - {name: r, keep: 'repo != \"\"', evals: [x]}", "evals: goes with contaminated"},
 		{"rules:\n  - {name: r, keep: [a]}", "must be text, not a list"},
+		{rule(`row.difficulty == 1`), `my.yaml:2: rule r: there is no column "row"; columns of the imported row are raw.NAME here`},
+		{"rules:\n  - {name: r, keep: in_set(\"x\", repo)}\n", `unknown key "repo)"; known are absent, contaminated, drop, evals, keep, name, why; if this is a part of an expression, put the whole of it in '…'`},
 		{rule(`langauge == "go"`), `my.yaml:2: rule r: there is no column "langauge"; nearest are language`},
 		{rule(`policy == "x"`), `no column "policy"`}, // of rollouts
 		{rule(`hots(start_url) == "x"`), `there is no function "hots"; nearest are has, host`},

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"orchard/datasets"
 	"orchard/datasets/record"
@@ -27,7 +26,8 @@ func Tasks(t testing.TB, root string, n int) string {
 	return Dataset(t, root, "tasks", rows)
 }
 
-// Dataset is a dataset of rows, which are sorted by their ids, as a path.
+// Dataset is a dataset of rows, which are sorted by their ids, as a path. One that is there gets a
+// newer version.
 func Dataset[T record.Row](t testing.TB, root, name string, rows []T) string {
 	t.Helper()
 	store, err := dir.Open(root)
@@ -43,8 +43,11 @@ func Dataset[T record.Row](t testing.TB, root, name string, rows []T) string {
 			t.Fatal(err)
 		}
 	}
-	now := time.Unix(1, 0).UTC()
-	meta := datasets.Meta{Stage: datasets.Stage{Name: "made-up", Version: 1, Config: json.RawMessage("{}")}, RowsIn: int64(len(rows)), Started: now, Committed: now}
+	what, err := json.Marshal(map[string]any{"rows": rows}) // other rows are no rerun of these
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := datasets.Meta{Stage: datasets.Stage{Name: "made-up", Version: 1, Config: what}, RowsIn: int64(len(rows))}
 	if _, _, err := w.Commit(t.Context(), meta); err != nil {
 		t.Fatal(err)
 	}
