@@ -2,19 +2,25 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"orchard/agent/wire"
 )
 
 const (
-	probeTime  = 300 * time.Millisecond // a policy that drops packets costs so long, once
 	probePause = 50 * time.Millisecond
 	probeTries = 3
 )
+
+// probeTimes is how long an answer is waited for, one after the other: silence may be a
+// policy that drops packets, or a machine that is busy, so it counts when it lasts. A
+// policy that drops costs the sum, once; one that rejects costs nothing.
+var probeTimes = []time.Duration{300 * time.Millisecond, time.Second}
 
 // network is whether the sandbox's network is closed as it must be before commands run.
 // A cluster puts a Pod's policies in place some time after the Pod has started, and
@@ -52,12 +58,32 @@ func (n *network) awaitClosed(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// reachable tries several times at once: one packet that is lost must not look like a
-// closed network.
+// reachable reports whether address answers, or may: whatever is not refused must be
+// silent for all of probeTimes.
 func reachable(ctx context.Context, address string) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	for _, wait := range probeTimes {
+		switch answer := probe(ctx, address, wait); {
+		case answer == nil:
+			return true
+		case !isTimeout(answer):
+			return false
+		}
+	}
+	return false
+}
+
+// isTimeout tells silence from a refusal. Dialers name it in more than one way.
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// probe tries several times at once: one packet that is lost must not look like a closed
+// network. It returns nil when a try is answered, and else the error of the last.
+func probe(ctx context.Context, address string, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	reached := make(chan bool, probeTries)
+	tries := make(chan error, probeTries)
 	for range probeTries {
 		go func() {
 			var d net.Dialer
@@ -65,15 +91,16 @@ func reachable(ctx context.Context, address string) bool {
 			if err == nil {
 				c.Close()
 			}
-			reached <- err == nil
+			tries <- err
 		}()
 	}
+	var err error
 	for range probeTries {
-		if <-reached {
-			return true
+		if err = <-tries; err == nil {
+			return nil
 		}
 	}
-	return false
+	return err
 }
 
 func (n *network) isClosed() bool {

@@ -82,3 +82,23 @@ func TestHiddenVariables(t *testing.T) {
 		t.Errorf("commands get %q, want %q", got, want)
 	}
 }
+
+// Silence is believed when it lasts: an answer that is late, as on a busy machine, is one.
+func TestSilenceIsNoAnswerYet(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	err = probe(t.Context(), l.Addr().String(), time.Nanosecond) // no time to answer in
+	if err == nil || !isTimeout(err) {
+		t.Fatalf("a probe without time ended with %v", err)
+	}
+	if !reachable(t.Context(), l.Addr().String()) {
+		t.Error("what listens is taken for closed")
+	}
+	if err := probe(t.Context(), "127.0.0.1:1", time.Minute); err == nil || isTimeout(err) {
+		t.Errorf("a refusal is %v, and is believed at once", err)
+	}
+}
