@@ -17,8 +17,10 @@ func TestRuns(t *testing.T) {
 	t.Parallel()
 	begin()
 	t.Run("Killed", killed)
-	t.Run("Twice", twice)
 	t.Run("Jobs", jobs)
+	if soak {
+		t.Run("Twice", twice)
+	}
 }
 
 // parameters are those of a run of the first tasks, on a small node.
