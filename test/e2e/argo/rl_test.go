@@ -51,7 +51,7 @@ func TestReinforcement(t *testing.T) {
 		t.Errorf("the trainer's outputs are %q and %q", w.output("llm-url"), got)
 	}
 
-	local := filepath.Join(t.TempDir(), "alone")
+	local := "file://" + filepath.Join(t.TempDir(), "alone")
 	arg := []string{"run", "--run-id", runID, "--state-dir", filepath.Join(t.TempDir(), "state")}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		switch name {
