@@ -207,6 +207,13 @@ func TestRolloutsAreTaken(t *testing.T) {
 		"seed":    func(c *Config) { c.Seed = 7 },
 		"fresh":   func(c *Config) { c.Fresh = true },
 		"harness": func(c *Config) { c.Harness = "mini-swe-v1" },
+		"tasks of the same ids that say something else": func(c *Config) {
+			rows := drawtest.Rows[record.Task](t, c.In[0])
+			for i := range rows {
+				rows[i].Digest += "0"
+			}
+			c.In = []string{drawtest.Dataset(t, t.TempDir(), "tasks", rows)}
+		},
 	} {
 		was := s.c
 		change(&s.c)

@@ -95,11 +95,7 @@ func place(ended []record.Draw, index int64) (at int, there bool) {
 // one plays one rollout, or is given it.
 func (d *Drawer) one(ctx context.Context, u play.Unit, t runner.Tools) played {
 	unit := play.Of(u)
-	scope, err := d.Scope.of(*u.Task)
-	if err != nil {
-		return played{draw: record.Draw{Index: u.Index}, err: err}
-	}
-	row, reused, err := runner.Part(ctx, t, scope, unit, func(ctx context.Context) (record.Rollout, error) {
+	row, reused, err := runner.Part(ctx, t, d.Scope.of(u.Task), unit, func(ctx context.Context) (record.Rollout, error) {
 		return d.Do(ctx, unit, t)
 	})
 	p := played{draw: Of(row)}

@@ -41,9 +41,9 @@ func Gather[T record.Row](ctx context.Context, c runner.Config, d runner.Deps, r
 func gather[T record.Row](ctx context.Context, p *runner.Pass[record.Rollout], scope Scope, decided func(T) (string, []record.Draw)) error {
 	where := map[string]runner.Scope{}
 	tasks := slices.DeleteFunc(slices.Clone(p.Inputs[1:]), func(v *datasets.Version) bool { return v.Manifest().Schema.Name != "task" })
-	if err := play.Tasks(ctx, tasks, func(task *record.Task) (err error) {
-		where[task.TaskID], err = scope.of(*task)
-		return err
+	if err := play.Tasks(ctx, tasks, func(task *record.Task) error {
+		where[task.TaskID] = scope.of(task)
+		return nil
 	}); err != nil {
 		return err
 	}

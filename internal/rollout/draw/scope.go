@@ -32,11 +32,6 @@ func NewScope(dataset string, s play.Settings, run runner.Config, weights string
 }
 
 // of is the scope of one task's rollouts.
-func (s Scope) of(task record.Task) (runner.Scope, error) {
-	task.Raw = ""
-	content, err := seal.Canonical(task)
-	if err != nil {
-		return runner.Scope{}, exit.With(exit.Bug, fmt.Errorf("task %s: %w", task.TaskID, err))
-	}
-	return runner.Scope{Dataset: s.dataset, ID: seal.ID(s.id, string(content))}, nil
+func (s Scope) of(task *record.Task) runner.Scope {
+	return runner.Scope{Dataset: s.dataset, ID: seal.ID(s.id, task.Digest)}
 }

@@ -9,19 +9,22 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
-	"orchard/internal/objstore/dir"
 	"orchard/internal/rollout/play"
 	"orchard/internal/runner"
+	"orchard/internal/seal"
 )
 
 // Tasks is a dataset of n tasks t000, t001, … in root, as a path.
 func Tasks(t testing.TB, root string, n int) string {
 	var rows []record.Task
 	for i := range n {
-		rows = append(rows, record.Task{TaskID: fmt.Sprintf("t%03d", i), PreCommands: []string{}, TestCmds: []string{"true"}, FailToPass: []string{"a"}, PassToPass: []string{}})
+		id := fmt.Sprintf("t%03d", i)
+		rows = append(rows, record.Task{TaskID: id, Digest: seal.ID(id), PreCommands: []string{}, TestCmds: []string{"true"}, FailToPass: []string{"a"}, PassToPass: []string{}})
 	}
 	return Dataset(t, root, "tasks", rows)
 }
@@ -30,27 +33,8 @@ func Tasks(t testing.TB, root string, n int) string {
 // newer version.
 func Dataset[T record.Row](t testing.TB, root, name string, rows []T) string {
 	t.Helper()
-	store, err := dir.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := datasets.NewWriter[T](store, name, datasets.WriterOptions{Sort: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range rows {
-		if err := w.Write(t.Context(), row); err != nil {
-			t.Fatal(err)
-		}
-	}
-	what, err := json.Marshal(map[string]any{"rows": rows}) // other rows are no rerun of these
-	if err != nil {
-		t.Fatal(err)
-	}
-	meta := datasets.Meta{Stage: datasets.Stage{Name: "made-up", Version: 1, Config: what}, RowsIn: int64(len(rows))}
-	if _, _, err := w.Commit(t.Context(), meta); err != nil {
-		t.Fatal(err)
-	}
+	now := time.Unix(1, 0).UTC()
+	fixture.Version(t, root, name, rows, datasets.Meta{Stage: datasets.Stage{Name: "made-up", Version: 1, Config: json.RawMessage("{}")}, Started: now, Committed: now})
 	return filepath.Join(root, name)
 }
 
