@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"os"
 	"strings"
 
@@ -49,6 +50,17 @@ func Flags(c *Config) []cli.Flag {
 
 // UsageError marks what the command line has wrong, for cli.Command.OnUsageError.
 func UsageError(_ *cli.Context, err error, _ bool) error { return exit.With(exit.Config, err) }
+
+// Action is the action of the command of that name, which takes no arguments. instead says
+// where what somebody gave as one belongs.
+func Action(name, instead string, run func(context.Context) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if c.Args().Present() {
+			return exit.Configf("%s: unexpected argument %q; %s", name, c.Args().First(), instead)
+		}
+		return run(c.Context)
+	}
+}
 
 // Describe is the Description of a stage's command: what it does, the environment
 // variables beyond the flags' own twins, and the exit codes.

@@ -30,13 +30,10 @@ func Command(d runner.Deps) *cli.Command {
 			"OPENAI_API_KEY            key of the model server", "SANDBOX_API_KEY           key of the sandbox service"),
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return exit.Configf("credit: unexpected argument %q; datasets are given with --in", ctx.Args().First())
-			}
-			_, err := Run(ctx.Context, c, d)
+		Action: runner.Action("credit", "datasets are given with --in", func(ctx context.Context) error {
+			_, err := Run(ctx, c, d)
 			return err
-		},
+		}),
 	}
 }
 

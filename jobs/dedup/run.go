@@ -26,13 +26,10 @@ func Command(d runner.Deps) *cli.Command {
 			"task with the one that stays for it) and funnel.json.", "OPENAI_API_KEY            key of the model server"),
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return exit.Configf("dedup: unexpected argument %q; datasets are given with --in", ctx.Args().First())
-			}
-			_, err := Run(ctx.Context, c, d)
+		Action: runner.Action("dedup", "datasets are given with --in", func(ctx context.Context) error {
+			_, err := Run(ctx, c, d)
 			return err
-		},
+		}),
 	}
 }
 

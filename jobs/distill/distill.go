@@ -7,7 +7,6 @@ import (
 
 	"orchard/datasets"
 	"orchard/datasets/record"
-	"orchard/internal/exit"
 	"orchard/internal/rollout/play"
 	"orchard/internal/runner"
 )
@@ -30,13 +29,10 @@ func Command(d runner.Deps) *cli.Command {
 			"OPENAI_API_KEY            key of the model server", "SANDBOX_API_KEY           key of the sandbox service"),
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return exit.Configf("distill: unexpected argument %q; datasets are given with --in", ctx.Args().First())
-			}
-			_, err := Run(ctx.Context, c, d)
+		Action: runner.Action("distill", "datasets are given with --in", func(ctx context.Context) error {
+			_, err := Run(ctx, c, d)
 			return err
-		},
+		}),
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"orchard/datasets/record"
-	"orchard/internal/exit"
 	"orchard/internal/runner"
 )
 
@@ -22,13 +21,10 @@ func Command(d runner.Deps) *cli.Command {
 			"OPENAI_API_KEY            key of the model servers", "SANDBOX_API_KEY           key of the sandbox service"),
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return exit.Configf("evaluate: unexpected argument %q; datasets are given with --in", ctx.Args().First())
-			}
-			_, err := Run(ctx.Context, c, d)
+		Action: runner.Action("evaluate", "datasets are given with --in", func(ctx context.Context) error {
+			_, err := Run(ctx, c, d)
 			return err
-		},
+		}),
 	}
 }
 

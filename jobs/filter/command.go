@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,13 +24,10 @@ func Command(d runner.Deps) *cli.Command {
 			"--eval contamination.jsonl."),
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return exit.Configf("filter: unexpected argument %q; datasets are given with --in, and `orchard filter rules` shows rule files", ctx.Args().First())
-			}
-			_, err := Run(ctx.Context, c, d)
+		Action: runner.Action("filter", "datasets are given with --in, and `orchard filter rules` shows rule files", func(ctx context.Context) error {
+			_, err := Run(ctx, c, d)
 			return err
-		},
+		}),
 		Subcommands: []*cli.Command{ruleFiles(d)},
 	}
 }

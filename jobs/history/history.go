@@ -44,12 +44,9 @@ func Command(d runner.Deps) *cli.Command {
 			&cli.Float64Flag{Name: "alpha", EnvVars: []string{"ORCHARD_ALPHA"}, Destination: &c.Alpha, Value: c.Alpha, Usage: "a lower rate with a McNemar p below this `LEVEL` is a regression"},
 			&cli.IntFlag{Name: "last", EnvVars: []string{"ORCHARD_HISTORY_LAST"}, Destination: &c.Last, Value: c.Last, Usage: "`NUMBER` of runs to print at most"},
 		),
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return exit.Configf("history: unexpected argument %q; the dataset is given with --in", ctx.Args().First())
-			}
-			return Run(ctx.Context, c, d)
-		},
+		Action: runner.Action("history", "the dataset is given with --in", func(ctx context.Context) error {
+			return Run(ctx, c, d)
+		}),
 	}
 }
 

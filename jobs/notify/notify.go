@@ -67,10 +67,7 @@ func Command(d runner.Deps) *cli.Command {
 			&cli.StringFlag{Name: "webhook-file", EnvVars: []string{"ORCHARD_WEBHOOK_FILE"}, Destination: &file, Usage: "`FILE` with the address of the webhook, instead of " + variable},
 			&cli.IntFlag{Name: "retries", EnvVars: []string{"ORCHARD_NOTIFY_RETRIES"}, Destination: &c.Retries, Value: c.Retries, Usage: "`NUMBER` of further tries to reach the webhook"},
 		),
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return exit.Configf("notify: unexpected argument %q; the dataset is given with --in", ctx.Args().First())
-			}
+		Action: runner.Action("notify", "the dataset is given with --in", func(ctx context.Context) error {
 			if seconds != "" {
 				s, err := strconv.ParseFloat(seconds, 64)
 				if err != nil || !(s >= 0 && s < 1e9) {
@@ -87,8 +84,8 @@ func Command(d runner.Deps) *cli.Command {
 				address = string(b)
 			}
 			c.Webhook = llm.Secret(strings.TrimSpace(address))
-			return Run(ctx.Context, c, d)
-		},
+			return Run(ctx, c, d)
+		}),
 	}
 }
 

@@ -26,13 +26,10 @@ func Command(d runner.Deps) *cli.Command {
 			"file:// and through `orchard report serve`."),
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return exit.Configf("report: unexpected argument %q; datasets are given with --in, and a report is served with `orchard report serve`", ctx.Args().First())
-			}
-			_, err := Run(ctx.Context, c, d)
+		Action: runner.Action("report", "datasets are given with --in, and a report is served with `orchard report serve`", func(ctx context.Context) error {
+			_, err := Run(ctx, c, d)
 			return err
-		},
+		}),
 		Subcommands: []*cli.Command{{
 			Name: "serve", Usage: "serve a report to a browser on this machine", ArgsUsage: "REPORT",
 			Description:  "REPORT is the report's dataset, such as orchard-data/report.\n\n" + exit.Help,

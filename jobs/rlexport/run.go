@@ -27,13 +27,10 @@ func Command(d runner.Deps) *cli.Command {
 			"prompts-slime.jsonl, prompts-verl.parquet and prompts-nemo.jsonl."),
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return exit.Configf("%s: unexpected argument %q; datasets are given with --in", name, ctx.Args().First())
-			}
-			_, err := Run(ctx.Context, c, d)
+		Action: runner.Action(name, "datasets are given with --in", func(ctx context.Context) error {
+			_, err := Run(ctx, c, d)
 			return err
-		},
+		}),
 	}
 }
 

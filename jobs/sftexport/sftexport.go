@@ -87,13 +87,10 @@ func Command(d runner.Deps) *cli.Command {
 			"rollouts that are not resolved are trained where their value rises, and nowhere else."),
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return exit.Configf("sft-export: unexpected argument %q; datasets are given with --in", ctx.Args().First())
-			}
-			_, err := Run(ctx.Context, c, d)
+		Action: runner.Action("sft-export", "datasets are given with --in", func(ctx context.Context) error {
+			_, err := Run(ctx, c, d)
 			return err
-		},
+		}),
 	}
 }
 

@@ -47,10 +47,7 @@ func Command(d runner.Deps) *cli.Command {
 		Flags: append(runner.Flags(&c.Config),
 			&cli.StringFlag{Name: "status", EnvVars: []string{"ORCHARD_SUMMARY_STATUS"}, Destination: &c.Status, Usage: "`PHASE` in which the workflow ended"},
 			&cli.StringFlag{Name: "duration", EnvVars: []string{"ORCHARD_SUMMARY_DURATION"}, Destination: &seconds, Usage: "`SECONDS` that the workflow took"}),
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return exit.Configf("summary: unexpected argument %q; datasets are given with --in", ctx.Args().First())
-			}
+		Action: runner.Action("summary", "datasets are given with --in", func(ctx context.Context) error {
 			if seconds != "" {
 				s, err := strconv.ParseFloat(seconds, 64)
 				if err != nil || !(s >= 0 && s < 1e9) {
@@ -58,8 +55,8 @@ func Command(d runner.Deps) *cli.Command {
 				}
 				c.Duration = time.Duration(s * float64(time.Second))
 			}
-			return Run(ctx.Context, c, d)
-		},
+			return Run(ctx, c, d)
+		}),
 	}
 }
 

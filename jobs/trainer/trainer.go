@@ -56,12 +56,9 @@ func Command(d runner.Deps) *cli.Command {
 				&cli.StringFlag{Name: "llm-url", EnvVars: []string{"ORCHARD_TRAINER_LLM_URL"}, Destination: &c.URL, Usage: "`URL` of the server that the rollouts came from"},
 				&cli.StringFlag{Name: "weight-version", EnvVars: []string{"ORCHARD_WEIGHT_VERSION"}, Destination: &c.Weight, Usage: "`NAME` of its weights"},
 			),
-			Action: func(ctx *cli.Context) error {
-				if ctx.Args().Present() {
-					return exit.Configf("trainer check: unexpected argument %q; the dataset is given with --in", ctx.Args().First())
-				}
-				return Run(ctx.Context, c, d)
-			},
+			Action: runner.Action("trainer check", "the dataset is given with --in", func(ctx context.Context) error {
+				return Run(ctx, c, d)
+			}),
 		}},
 	}
 }
