@@ -12,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/llm"
 	"orchard/internal/objstore"
@@ -139,22 +141,15 @@ func (m *maker) task(id string, p project) record.Task {
 // dataset writes tasks as dataset name of a root, and returns its path.
 func (m *maker) dataset(store *dir.Store, sha, name string, tasks ...record.Task) string {
 	m.t.Helper()
-	w, err := datasets.NewWriter[record.Task](store, name, datasets.WriterOptions{Sort: true})
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer w.Close()
-	for _, task := range tasks {
-		if task.RepoBlob == "" {
-			task.RepoBlob = sha
-		}
-		if err := w.Write(m.t.Context(), task); err != nil {
-			m.t.Fatal(err)
+	tasks = slices.Clone(tasks)
+	for i := range tasks {
+		if tasks[i].RepoBlob == "" {
+			tasks[i].RepoBlob = sha
 		}
 	}
 	now := time.Unix(1, 0).UTC()
 	made := datasets.Stage{Name: "import", Version: 1, Config: json.RawMessage("{}")}
-	if _, _, err := w.Commit(m.t.Context(), datasets.Meta{Stage: made, RowsIn: int64(len(tasks)), Started: now, Committed: now}); err != nil {
+	if _, err := fixture.Commit(m.t.Context(), store, name, slices.Values(tasks), datasets.Meta{Stage: made, Started: now, Committed: now}); err != nil {
 		m.t.Fatal(err)
 	}
 	return filepath.Join(strings.TrimPrefix(store.String(), "file://"), name)

@@ -21,8 +21,8 @@ import (
 // orchard is the program with this one command.
 var orchard = exittest.Program(func() *cli.Command { return Command(runner.Deps{}) })
 
-// fixture writes datasets into the folder data.
-func fixture() {
+// fixtureMain writes datasets into the folder data.
+func fixtureMain() {
 	store, err := datasets.Stores(context.Background(), "file://"+os.Args[1])
 	if err == nil {
 		err = errors.Join(
@@ -37,7 +37,7 @@ func fixture() {
 }
 
 func TestMain(m *testing.M) {
-	testscript.Main(wrap{m}, map[string]func(){"orchard": orchard, "fixture": fixture})
+	testscript.Main(wrap{m}, map[string]func(){"orchard": orchard, "fixture": fixtureMain})
 }
 
 // wrap ends the test sandbox service after the tests.

@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/llm/llmtest"
 	"orchard/internal/objstore"
@@ -67,18 +69,7 @@ func save[R record.Row](t *testing.T, root, name string, rows ...R) string {
 }
 
 func commit[R record.Row](store objstore.Store, name string, rows ...R) error {
-	ctx := context.Background()
-	w, err := datasets.NewWriter[R](store, name, datasets.WriterOptions{Sort: true})
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	for _, r := range rows {
-		if err := w.Write(ctx, r); err != nil {
-			return err
-		}
-	}
-	_, _, err = w.Commit(ctx, datasets.Meta{RowsIn: int64(len(rows)), Stage: datasets.Stage{Name: "make", Version: 1}})
+	_, err := fixture.Commit(context.Background(), store, name, slices.Values(rows), datasets.Meta{Stage: datasets.Stage{Name: "make", Version: 1}})
 	return err
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
@@ -42,28 +43,10 @@ func task(id, statement, raw string) record.Task {
 func given(t *testing.T, sets ...[]record.Task) Config {
 	t.Helper()
 	root := t.TempDir()
-	store, err := datasets.Stores(t.Context(), "file://"+root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := Defaults()
 	c.Out = filepath.Join(root, "out")
 	for i, rows := range sets {
-		name := fmt.Sprint("tasks", i)
-		w, err := datasets.NewWriter[record.Task](store, name, datasets.WriterOptions{Sort: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer w.Close()
-		for _, r := range rows {
-			if err := w.Write(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, _, err := w.Commit(t.Context(), datasets.Meta{RowsIn: int64(len(rows)), Stage: datasets.Stage{Name: "import", Version: 1}}); err != nil {
-			t.Fatal(err)
-		}
-		c.In = append(c.In, filepath.Join(root, name))
+		c.In = append(c.In, fixture.Dataset(t, root, fmt.Sprint("tasks", i), "import", rows))
 	}
 	return c
 }

@@ -2,7 +2,6 @@ package distill
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,9 +11,9 @@ import (
 	"time"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/exit"
-	"orchard/internal/objstore/dir"
 	"orchard/internal/runner"
 )
 
@@ -22,23 +21,8 @@ import (
 func tasks(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	store, err := dir.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := datasets.NewWriter[record.Task](store, "tasks", datasets.WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	task := record.Task{TaskID: "t", PreCommands: []string{}, TestCmds: []string{"true"}, FailToPass: []string{"a"}, PassToPass: []string{}}
-	if err := w.Write(t.Context(), task); err != nil {
-		t.Fatal(err)
-	}
-	now := time.Unix(1, 0).UTC()
-	if _, _, err := w.Commit(t.Context(), datasets.Meta{Stage: datasets.Stage{Name: "import", Version: 1, Config: json.RawMessage("{}")}, RowsIn: 1, Started: now, Committed: now}); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(root, "tasks")
+	return fixture.Dataset(t, root, "tasks", "import", []record.Task{task})
 }
 
 func says(status int, body string) http.HandlerFunc {

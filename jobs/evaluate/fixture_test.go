@@ -6,11 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/llm/scripted"
 	"orchard/internal/objstore/dir"
@@ -102,15 +104,9 @@ func must(t testing.TB, err error) {
 
 func commit[R record.Row](t testing.TB, store *dir.Store, name string, rows []R) {
 	t.Helper()
-	w, err := datasets.NewWriter[R](store, name, datasets.WriterOptions{Sort: true})
-	must(t, err)
-	defer w.Close()
-	for _, r := range rows {
-		must(t, w.Write(t.Context(), r))
-	}
 	now := time.Unix(1, 0).UTC()
 	made := datasets.Stage{Name: "import", Version: 1, Config: json.RawMessage("{}")}
-	_, _, err = w.Commit(t.Context(), datasets.Meta{Stage: made, RowsIn: int64(len(rows)), Started: now, Committed: now})
+	_, err := fixture.Commit(t.Context(), store, name, slices.Values(rows), datasets.Meta{Stage: made, Started: now, Committed: now})
 	must(t, err)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/runner"
 	"orchard/jobs/filter/funnel"
@@ -30,21 +31,8 @@ func written[R record.Row](t *testing.T, root, name string, rows func(yield func
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := datasets.NewWriter[R](store, name, datasets.WriterOptions{Sort: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	n := int64(0)
-	for r := range rows {
-		if n++; err == nil {
-			err = w.Write(t.Context(), r)
-		}
-	}
-	if err == nil {
-		now := time.Unix(1, 0).UTC()
-		_, _, err = w.Commit(t.Context(), datasets.Meta{RowsIn: n, Stage: datasets.Stage{Name: "import", Version: 1}, Started: now, Committed: now})
-	}
+	now := time.Unix(1, 0).UTC()
+	_, err = fixture.Commit(t.Context(), store, name, rows, datasets.Meta{Stage: datasets.Stage{Name: "import", Version: 1}, Started: now, Committed: now})
 	if err != nil {
 		t.Fatal(err)
 	}

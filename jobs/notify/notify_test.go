@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/exit"
 	"orchard/internal/llm"
@@ -22,30 +23,8 @@ import (
 
 func commit[R record.Row](t *testing.T, root, name string, rows []R, meta datasets.Meta) *datasets.Version {
 	t.Helper()
-	store, err := datasets.Stores(t.Context(), "file://"+root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := datasets.NewWriter[R](store, name, datasets.WriterOptions{Sort: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	for _, r := range rows {
-		if err := w.Write(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	meta.RowsIn, meta.Started, meta.Committed = int64(len(rows)), time.Unix(1, 0).UTC(), time.Unix(2, 0).UTC()
-	digest, _, err := w.Commit(t.Context(), meta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := datasets.OpenIn(t.Context(), store, name, digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	meta.Started, meta.Committed = time.Unix(1, 0).UTC(), time.Unix(2, 0).UTC()
+	return fixture.Version(t, root, name, rows, meta)
 }
 
 // regressed is a store with an evaluation of the run "night" that is worse than before, and

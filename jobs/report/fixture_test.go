@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/objstore"
 )
@@ -105,8 +106,8 @@ func evil(index int64, o record.Outcome) record.Rollout {
 	return r
 }
 
-// fixture is the program `fixture KIND N PATH`: it writes a dataset of N rows.
-func fixture() {
+// fixtureMain is the program `fixture KIND N PATH`: it writes a dataset of N rows.
+func fixtureMain() {
 	n, err := strconv.Atoi(os.Args[2])
 	if err == nil {
 		err = write(context.Background(), os.Args[1], n, os.Args[3])
@@ -161,16 +162,12 @@ func write(ctx context.Context, kind string, n int, path string) error {
 }
 
 func commit[R record.Row](ctx context.Context, store objstore.Store, name string, n int, row func(i int) R) error {
-	w, err := datasets.NewWriter[R](store, name, datasets.WriterOptions{Sort: true})
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	for i := range n {
-		if err := w.Write(ctx, row(i)); err != nil {
-			return err
+	_, err := fixture.Commit(ctx, store, name, func(yield func(R) bool) {
+		for i := range n {
+			if !yield(row(i)) {
+				return
+			}
 		}
-	}
-	_, _, err = w.Commit(ctx, datasets.Meta{Stage: datasets.Stage{Name: "fixture"}, RowsIn: int64(n)})
+	}, datasets.Meta{Stage: datasets.Stage{Name: "fixture"}})
 	return err
 }

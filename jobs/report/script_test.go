@@ -14,7 +14,7 @@ import (
 var orchard = exittest.Program(func() *cli.Command { return Command(runner.Deps{}) })
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"orchard": orchard, "fixture": fixture})
+	testscript.Main(m, map[string]func(){"orchard": orchard, "fixture": fixtureMain})
 }
 
 func TestScripts(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/seal"
 )
@@ -72,18 +73,8 @@ func put[R record.Row](ctx context.Context, root, name string, rows []R) error {
 	if err != nil {
 		return err
 	}
-	w, err := datasets.NewWriter[R](store, name, datasets.WriterOptions{Sort: true})
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	for _, r := range rows {
-		if err := w.Write(ctx, r); err != nil {
-			return err
-		}
-	}
 	now := time.Unix(1, 0).UTC()
-	_, _, err = w.Commit(ctx, datasets.Meta{RowsIn: int64(len(rows)), Stage: datasets.Stage{Name: "made", Version: 1}, Started: now, Committed: now})
+	_, err = fixture.Commit(ctx, store, name, slices.Values(rows), datasets.Meta{Stage: datasets.Stage{Name: "made", Version: 1}, Started: now, Committed: now})
 	return err
 }
 
@@ -172,8 +163,8 @@ func tasks(ctx context.Context, root string) error {
 	return put(ctx, root, "two-rates", append(rates, other))
 }
 
-// fixture is the script command "fixture WORLD FOLDER".
-func fixture() {
+// fixtureMain is the script command "fixture WORLD FOLDER".
+func fixtureMain() {
 	ctx := context.Background()
 	root, err := filepath.Abs(os.Args[2])
 	if err == nil {

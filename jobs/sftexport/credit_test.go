@@ -9,6 +9,7 @@ import (
 
 	"orchard/datasets"
 	"orchard/datasets/export"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/exit"
 	"orchard/internal/runner"
@@ -34,25 +35,7 @@ func long(t *testing.T, id string, o record.Outcome, n int) (record.Rollout, str
 // valued writes a credit dataset beside the rollouts of c.
 func valued(t *testing.T, c Config, rows ...record.Credit) string {
 	t.Helper()
-	root := filepath.Dir(c.Out)
-	store, err := datasets.Stores(t.Context(), "file://"+root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := datasets.NewWriter[record.Credit](store, "credit", datasets.WriterOptions{Sort: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	for _, r := range rows {
-		if err := w.Write(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, _, err := w.Commit(t.Context(), datasets.Meta{RowsIn: int64(len(rows)), Stage: datasets.Stage{Name: "credit", Version: 1}}); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(root, "credit")
+	return fixture.Dataset(t, filepath.Dir(c.Out), "credit", "credit", rows)
 }
 
 func TestCreditSaysWhatIsTrained(t *testing.T) {

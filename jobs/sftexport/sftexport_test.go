@@ -12,6 +12,7 @@ import (
 
 	"orchard/datasets"
 	"orchard/datasets/arrowio"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
@@ -40,25 +41,8 @@ func rollout(id string, o record.Outcome, tokens int64) record.Rollout {
 func given(t *testing.T, rows ...record.Rollout) Config {
 	t.Helper()
 	root := t.TempDir()
-	store, err := datasets.Stores(t.Context(), "file://"+root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := datasets.NewWriter[record.Rollout](store, "rollouts", datasets.WriterOptions{Sort: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	for _, r := range rows {
-		if err := w.Write(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, _, err := w.Commit(t.Context(), datasets.Meta{RowsIn: int64(len(rows)), Stage: datasets.Stage{Name: "distill", Version: 1}}); err != nil {
-		t.Fatal(err)
-	}
 	c := Defaults()
-	c.In, c.Out = []string{filepath.Join(root, "rollouts")}, filepath.Join(root, "sft")
+	c.In, c.Out = []string{fixture.Dataset(t, root, "rollouts", "distill", rows)}, filepath.Join(root, "sft")
 	return c
 }
 

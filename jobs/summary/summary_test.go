@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
-	"orchard/internal/objstore/dir"
 	"orchard/internal/runner"
 )
 
@@ -22,23 +22,9 @@ import (
 func made(t *testing.T, name string, at time.Time, u record.Usage) string {
 	t.Helper()
 	root := t.TempDir()
-	store, err := dir.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := datasets.NewWriter[record.Task](store, name, datasets.WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	task := record.Task{TaskID: "t", PreCommands: []string{}, TestCmds: []string{"true"}, FailToPass: []string{"a"}, PassToPass: []string{}}
-	if err := w.Write(t.Context(), task); err != nil {
-		t.Fatal(err)
-	}
-	meta := datasets.Meta{Stage: datasets.Stage{Name: "import", Version: 1, Config: json.RawMessage("{}")}, RowsIn: 2,
-		Dropped: map[string]int64{"limit": 1}, Started: at, Committed: at, Usage: u}
-	if _, _, err := w.Commit(t.Context(), meta); err != nil {
-		t.Fatal(err)
-	}
+	fixture.Version(t, root, name, []record.Task{task}, datasets.Meta{Stage: datasets.Stage{Name: "import", Version: 1, Config: json.RawMessage("{}")}, RowsIn: 2,
+		Dropped: map[string]int64{"limit": 1}, Started: at, Committed: at, Usage: u})
 	return filepath.Join(root, name)
 }
 

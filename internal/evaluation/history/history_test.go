@@ -2,14 +2,15 @@ package history
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"orchard/datasets"
+	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
@@ -32,38 +33,19 @@ func newWorld(t *testing.T) world {
 
 func (w world) put(name string, rows any, meta datasets.Meta) *datasets.Version {
 	w.t.Helper()
-	var digest string
+	meta.Started = meta.Committed
+	var v *datasets.Version
 	var err error
 	switch list := rows.(type) {
 	case []record.Rollout:
-		digest, err = commit(w.t.Context(), w.store, name, list, meta)
+		v, err = fixture.Commit(w.t.Context(), w.store, name, slices.Values(list), meta)
 	case []record.Evaluation:
-		digest, err = commit(w.t.Context(), w.store, name, list, meta)
+		v, err = fixture.Commit(w.t.Context(), w.store, name, slices.Values(list), meta)
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	v, err := datasets.OpenIn(w.t.Context(), w.store, name, digest)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return v
-}
-
-func commit[R record.Row](ctx context.Context, store objstore.Store, name string, rows []R, meta datasets.Meta) (string, error) {
-	w, err := datasets.NewWriter[R](store, name, datasets.WriterOptions{Sort: true})
-	if err != nil {
-		return "", err
-	}
-	defer w.Close()
-	for _, r := range rows {
-		if err := w.Write(ctx, r); err != nil {
-			return "", err
-		}
-	}
-	meta.RowsIn, meta.Started = int64(len(rows)), meta.Committed
-	digest, _, err := w.Commit(ctx, meta)
-	return digest, err
 }
 
 var night = time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
