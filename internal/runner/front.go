@@ -45,6 +45,11 @@ func (f *front) end(n int, counts bool) bool {
 	return f.got >= f.limit
 }
 
+// counts is whether the end of a unit is one of those that Limit waits for.
+func (s Source[Out]) counts(f finished[Out]) bool {
+	return s.Limit > 0 && f.dropped == "" && s.Counts(f.row)
+}
+
 // upTo is how many units, from the first on, are needed for Source.Limit: all, when
 // there is none or they are too few.
 func upTo[Out record.Row](ctx context.Context, j *job, src Source[Out], l ledger[Out], units []Unit) (int, error) {
@@ -58,7 +63,7 @@ func upTo[Out record.Row](ctx context.Context, j *job, src Source[Out], l ledger
 			return 0, err
 		}
 		for _, e := range ends {
-			if f.end(n, e.found && e.end.dropped == "" && src.Counts(e.end.row)) {
+			if f.end(n, e.found && src.counts(e.end)) {
 				return f.at, nil
 			}
 			n++

@@ -94,7 +94,7 @@ func (p *pool[Out]) do(u Unit) (counts, ended bool) {
 	switch {
 	case err == nil:
 		p.count(f, func(c *UnitCounts) { c.Reused++ })
-		return p.counts(f), true
+		return p.src.counts(f), true
 	case !errors.Is(err, objstore.ErrNotFound):
 		p.fail(u, err)
 		return false, false
@@ -150,11 +150,6 @@ func (p *pool[Out]) do(u Unit) (counts, ended bool) {
 	}
 }
 
-// counts is whether the end of a unit is one of those that Source.Limit waits for.
-func (p *pool[Out]) counts(f finished[Out]) bool {
-	return p.src.Limit > 0 && f.dropped == "" && p.src.Counts(f.row)
-}
-
 // finish stores the end of a unit.
 func (p *pool[Out]) finish(u Unit, f finished[Out], why error) (counts, ended bool) {
 	detail := ""
@@ -182,7 +177,7 @@ func (p *pool[Out]) finish(u Unit, f finished[Out], why error) (counts, ended bo
 			c.Done++
 		}
 	})
-	return p.counts(f), true
+	return p.src.counts(f), true
 }
 
 // trouble stores the evidence of a try.
