@@ -29,7 +29,7 @@ type Config struct {
 	Keys    []ed25519.PublicKey // the controllers'
 	Cwd     string              // default working folder, absolute; made when absent
 	Spool   string              // where the agent's own private folder is made
-	Lease   time.Duration       // until the first heartbeat; 0 is without end
+	Lease   time.Duration       // from the first request until the first heartbeat; 0 is without end
 	Env     []string            // "NAME=VALUE" of every command, each name once
 	Version string              // of the build, for health
 	// Identity is the seed of the key that this agent proves itself with, over TLS; nil is

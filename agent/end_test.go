@@ -135,6 +135,20 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// A lease counts from the first request that is signed: whoever is to renew it has to find out
+// first that the sandbox is ready.
+func TestLeaseBegins(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil, "--lease", "300ms")
+	time.Sleep(600 * time.Millisecond)
+	if resp, text := b.do("GET", "/v1/jobs", nil); resp.StatusCode != 200 {
+		t.Errorf("after its lease, which nobody could renew: got %d %s", resp.StatusCode, text)
+	}
+	if code := b.exitCode(); code != 44 {
+		t.Errorf("got exit %d, want 44", code)
+	}
+}
+
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"route", "SIGTERM"} {

@@ -24,6 +24,10 @@ type lease struct {
 	timer   *time.Timer
 }
 
+// startLease is the least that a sandbox lives before anybody has reached it: a shorter lease
+// would run out while its controller finds out that it is ready.
+const startLease = 30 * time.Second
+
 // newLease starts a lease of d; 0 is without end.
 func newLease(d time.Duration) *lease {
 	l := &lease{over: make(chan struct{}), asked: make(chan struct{})}
@@ -68,6 +72,23 @@ func (l *lease) shutdown() {
 		l.ended = true
 		close(l.asked)
 	}
+}
+
+// startLease begins the time until somebody reaches the sandbox.
+func (s *Server) startLease() {
+	if s.cfg.Lease > 0 {
+		s.lease.extend(max(s.cfg.Lease, startLease))
+	}
+}
+
+// reached begins the lease with the first request: before, nobody could know that there is
+// something to renew.
+func (s *Server) reached(next http.Handler) http.Handler {
+	var first sync.Once
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		first.Do(func() { s.lease.extend(s.cfg.Lease) })
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) extendLease(w http.ResponseWriter, r *http.Request) error {

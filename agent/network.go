@@ -112,11 +112,11 @@ func (n *network) isClosed() bool {
 	}
 }
 
-// awaitClosed returns when the network is closed, or ctx is over. The lease counts from
-// then: before, nobody can use the sandbox, nor renew it.
+// awaitClosed returns when the network is closed, or ctx is over. No lease counts
+// before: nobody can use the sandbox, nor renew it.
 func (s *Server) awaitClosed(ctx context.Context) {
 	if !s.network.isClosed() && s.network.awaitClosed(ctx) {
-		s.lease.extend(s.cfg.Lease)
+		s.startLease()
 		close(s.network.closed)
 	}
 }

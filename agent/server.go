@@ -49,7 +49,7 @@ func newServer(ctx context.Context, cfg Config, log *slog.Logger) (*Server, erro
 		network:   newNetwork(cfg.Closed, log),
 	}
 	if s.network.isClosed() {
-		s.lease.extend(cfg.Lease)
+		s.startLease()
 	}
 	s.jobs = newTable(spool, func(j *job) {
 		s.running.Go(func() {
@@ -94,7 +94,7 @@ func (s *Server) handler() http.Handler {
 	}))
 	open := http.NewServeMux()
 	open.Handle("GET /v1/health", s.whenClosed(http.HandlerFunc(s.health)))
-	open.Handle("/", s.onlySigned(s.whenClosed(signed)))
+	open.Handle("/", s.onlySigned(s.whenClosed(s.reached(signed))))
 	return open
 }
 
