@@ -145,52 +145,49 @@ func (p place) check(t testing.TB, want string, undisturbed map[string]string) {
 // Every fault at every request of a commit that writes: the version is whole or absent,
 // and with retries the commit succeeds. What the fake cannot refuse (a flipped bit under
 // a changed MD5, say) the real server does.
-func TestCommitSurvivesEveryFault(t *testing.T) {
-	t.Parallel()
-	for name, service := range minio.Services {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cfg, bucket := service(t)
-			calm := newPlace(t, cfg, bucket)
-			s, proxy := calm.through(t, 0, "")
-			want, err := work(t, s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			undisturbed := calm.left(t)
-			writes := 0
-			for i, request := range proxy.Requests() {
-				method, path, _ := strings.Cut(request, " ")
-				if method == "GET" || method == "HEAD" {
-					continue
+func TestCommitSurvivesEveryFault(t *testing.T)        { t.Parallel(); testCommitFaults(t, "fake") }
+func TestClusterCommitSurvivesEveryFault(t *testing.T) { t.Parallel(); testCommitFaults(t, "real") }
+
+func testCommitFaults(t *testing.T, service string) {
+	cfg, bucket := minio.Services[service](t)
+	calm := newPlace(t, cfg, bucket)
+	s, proxy := calm.through(t, 0, "")
+	want, err := work(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	undisturbed := calm.left(t)
+	writes := 0
+	for i, request := range proxy.Requests() {
+		method, path, _ := strings.Cut(request, " ")
+		if method == "GET" || method == "HEAD" {
+			continue
+		}
+		writes++
+		for n, fault := range objtest.AllFaults {
+			for _, tries := range []uint{1, 4} {
+				if os.Getenv("ORCHARD_SOAK") == "" && ((i+n)%2 == 0) == (tries == 1) {
+					continue // a chessboard: each fault and each write both ways, each pair in one
 				}
-				writes++
-				for n, fault := range objtest.AllFaults {
-					for _, tries := range []uint{1, 4} {
-						if os.Getenv("ORCHARD_SOAK") == "" && ((i+n)%2 == 0) == (tries == 1) {
-							continue // a chessboard: each fault and each write both ways, each pair in one
-						}
-						t.Run(fmt.Sprintf("%d %s tries=%d", i+1, fault, tries), func(t *testing.T) {
-							t.Parallel()
-							p := newPlace(t, cfg, bucket)
-							bare, proxy := p.through(t, i+1, fault)
-							got, err := work(t, retry.New(bare, retry.Policy{Tries: tries, Initial: time.Millisecond, Max: 10 * time.Millisecond}))
-							proxy.Flush()
-							if tries > 1 && (err != nil || got != want) {
-								t.Errorf("%s %s: the commit ended with %s, %v", method, path, got, err)
-							}
-							if requests := proxy.Requests(); len(requests) <= i {
-								t.Errorf("the fault at %d was not reached: %s", i+1, requests)
-							}
-							p.check(t, want, undisturbed)
-						})
+				t.Run(fmt.Sprintf("%d %s tries=%d", i+1, fault, tries), func(t *testing.T) {
+					t.Parallel()
+					p := newPlace(t, cfg, bucket)
+					bare, proxy := p.through(t, i+1, fault)
+					got, err := work(t, retry.New(bare, retry.Policy{Tries: tries, Initial: time.Millisecond, Max: 10 * time.Millisecond}))
+					proxy.Flush()
+					if tries > 1 && (err != nil || got != want) {
+						t.Errorf("%s %s: the commit ended with %s, %v", method, path, got, err)
 					}
-				}
+					if requests := proxy.Requests(); len(requests) <= i {
+						t.Errorf("the fault at %d was not reached: %s", i+1, requests)
+					}
+					p.check(t, want, undisturbed)
+				})
 			}
-			// 3 and a deletion to prove conditions, 2 blobs, 2 shards, blob list, card, manifest, key, newest
-			if writes != 13 {
-				t.Errorf("the commit has %d writes: %s", writes, strings.Join(proxy.Requests(), "\n"))
-			}
-		})
+		}
+	}
+	// 3 and a deletion to prove conditions, 2 blobs, 2 shards, blob list, card, manifest, key, newest
+	if writes != 13 {
+		t.Errorf("the commit has %d writes: %s", writes, strings.Join(proxy.Requests(), "\n"))
 	}
 }

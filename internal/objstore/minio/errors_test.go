@@ -190,7 +190,7 @@ func TestNobodyAnswers(t *testing.T) {
 }
 
 // What a real server says to wrong credentials, an absent bucket and a wrong region.
-func TestRealErrors(t *testing.T) {
+func TestClusterErrors(t *testing.T) {
 	t.Parallel()
 	svc := realService(t)
 	with := func(change func(*service)) *Store {

@@ -18,6 +18,9 @@ import (
 // realService is the MinIO server of the test cluster, with a bucket that goes with the test.
 func realService(t testing.TB) service {
 	t.Helper()
+	if name := t.Name(); strings.HasPrefix(name, "Test") && !strings.HasPrefix(name, "TestCluster") {
+		t.Fatal("`make e2e` runs the tests named TestCluster…, and this one needs the cluster")
+	}
 	if os.Getenv("ORCHARD_E2E") != "1" {
 		t.Skip("needs the test cluster; `make e2e` runs it")
 	}
@@ -37,7 +40,7 @@ func realService(t testing.TB) service {
 	return s
 }
 
-func TestRealStore(t *testing.T) {
+func TestClusterStore(t *testing.T) {
 	t.Parallel()
 	s := realService(t)
 	objtest.Run(t, func(t *testing.T) objstore.Store { return s.open(t) })

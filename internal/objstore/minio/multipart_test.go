@@ -57,8 +57,8 @@ func (s *Store) pending(t testing.TB, key string) (parts []int) {
 	return parts
 }
 
-func TestUpload(t *testing.T)     { t.Parallel(); testUpload(t, fake(t)) }
-func TestRealUpload(t *testing.T) { t.Parallel(); testUpload(t, realService(t)) }
+func TestUpload(t *testing.T)        { t.Parallel(); testUpload(t, fake(t)) }
+func TestClusterUpload(t *testing.T) { t.Parallel(); testUpload(t, realService(t)) }
 
 func testUpload(t *testing.T, svc service) {
 	p := svc.part()
@@ -209,7 +209,7 @@ func testGoesOn(t *testing.T, svc service, p int64) {
 }
 
 func TestUploadSurvivesEveryFault(t *testing.T) { t.Parallel(); testUploadFaults(t, fake(t)) }
-func TestRealUploadSurvivesEveryFault(t *testing.T) {
+func TestClusterUploadSurvivesEveryFault(t *testing.T) {
 	t.Parallel()
 	testUploadFaults(t, realService(t))
 }

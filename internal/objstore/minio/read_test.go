@@ -156,8 +156,8 @@ func TestLongListing(t *testing.T) {
 	}
 }
 
-func TestFetch(t *testing.T)     { t.Parallel(); testFetch(t, fake(t)) }
-func TestRealFetch(t *testing.T) { t.Parallel(); testFetch(t, realService(t)) }
+func TestFetch(t *testing.T)        { t.Parallel(); testFetch(t, fake(t)) }
+func TestClusterFetch(t *testing.T) { t.Parallel(); testFetch(t, realService(t)) }
 
 // A large object comes whole through a proxy that breaks one answer, whichever.
 func testFetch(t *testing.T, svc service) {

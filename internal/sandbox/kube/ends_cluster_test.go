@@ -17,7 +17,7 @@ import (
 
 // Each end has its reason, promptly, with a message that helps; and is known after the
 // Pod is gone, to replicas that come later too.
-func TestEnds(t *testing.T) {
+func TestClusterEnds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.open(t)
@@ -114,7 +114,7 @@ func hog(t *testing.T, r *Runtime, id string) error {
 }
 
 // A replica that ends leaves its sandboxes to the others, which reach and end them.
-func TestReplicas(t *testing.T) {
+func TestClusterReplicas(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	a := s.open(t)
@@ -148,7 +148,7 @@ func TestReplicas(t *testing.T) {
 
 // Fifty equal starts at once on two replicas are one Pod; a start right after a stop
 // waits for the old one to go.
-func TestSameIDInTheCluster(t *testing.T) {
+func TestClusterSameID(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	replicas := []*Runtime{s.open(t), s.open(t)}

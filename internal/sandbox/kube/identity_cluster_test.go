@@ -9,7 +9,7 @@ import (
 
 // What proves an agent in a real Pod is kept from user code that runs as the same user, and
 // the kubelet reaches that agent.
-func TestIdentityInAPod(t *testing.T) {
+func TestClusterIdentityInAPod(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.open(t)

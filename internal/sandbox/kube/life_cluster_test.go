@@ -10,7 +10,7 @@ import (
 )
 
 // Any image works: with bash, with only sh, with neither.
-func TestImages(t *testing.T) {
+func TestClusterImages(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.open(t)
@@ -50,7 +50,7 @@ func TestImages(t *testing.T) {
 }
 
 // What runs in a sandbox has no privileges, and cannot look into its agent.
-func TestClosed(t *testing.T) {
+func TestClusterClosed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.open(t)

@@ -52,6 +52,9 @@ type site struct {
 // newSite skips where there is no cluster. The namespace goes with the test.
 func newSite(t testing.TB) *site {
 	t.Helper()
+	if name := t.Name(); strings.HasPrefix(name, "Test") && !strings.HasPrefix(name, "TestCluster") {
+		t.Fatal("`make e2e` runs the tests named TestCluster…, and this one needs the cluster")
+	}
 	if os.Getenv("ORCHARD_E2E") != "1" {
 		t.Skip("needs the test cluster; `make e2e` runs it")
 	}

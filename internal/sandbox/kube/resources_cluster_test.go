@@ -7,7 +7,7 @@ import (
 )
 
 // What the machines have and what sandboxes hold of it.
-func TestResources(t *testing.T) {
+func TestClusterResources(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.open(t)

@@ -71,7 +71,7 @@ func (s *site) account(t *testing.T, verb, resource string) kubernetes.Interface
 }
 
 // The rules are enough, and without any one of them the start fails and names it.
-func TestEachRule(t *testing.T) {
+func TestClusterEachRule(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	opts := s.opts
@@ -104,7 +104,7 @@ func TestEachRule(t *testing.T) {
 
 // Without a policy that shuts the network nothing starts, and the message says what is
 // wrong with those that are there.
-func TestNetworkMustBeShut(t *testing.T) {
+func TestClusterNetworkMustBeShut(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	policies := s.client.NetworkingV1().NetworkPolicies(s.opts.Namespace)

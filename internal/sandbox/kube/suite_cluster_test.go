@@ -41,7 +41,7 @@ func serve(t *testing.T, r *Runtime) sandbox.Client {
 }
 
 // What every sandbox.Client does, over the real service and the real cluster.
-func TestSuite(t *testing.T) {
+func TestClusterSuite(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	sandboxtest.Suite(t, serve(t, s.open(t)), sandbox.Spec{

@@ -15,7 +15,7 @@ import (
 	"orchard/envctl/client"
 )
 
-// The reasons of ends, image by image, are in TestEnds of the runtime; here it is what the
+// The reasons of ends, image by image, are in TestClusterEnds of the runtime; here it is what the
 // caller of a replica learns.
 
 // D1: what ends sandboxes stops, and they run, and cost, for ever.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh [go test arguments]: installs the chart in the test cluster and runs every test that
-# asks for ORCHARD_E2E there. Brings the cluster up if it is not, and then down again (ORCHARD_E2E_KEEP=1: not).
+# run.sh [go test arguments]: installs the chart in the test cluster and runs the tests
+# that need it. Brings the cluster up if it is not, and then down again (ORCHARD_E2E_KEEP=1: not).
 # What controllers and components logged is shown when something fails.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
@@ -61,11 +61,15 @@ code=$(curl -sS -o /dev/null -w '%{http_code}' --aws-sigv4 aws:amz:us-east-1:s3 
 helm install "$release" charts/orchard -n "$namespace" --create-namespace --wait --timeout 3m \
   --set workflows.enabled=true --set workflows.checkSeconds=40 --set "s3.endpoint=$store" --set "s3.bucket=$bucket" --set "s3.prefix=run-$(date +%s)" \
   --set credentials.accessKeyId=orchard --set credentials.secretAccessKey=orchard-test-secret --set scriptedModel.enabled=true \
+  --set nightlyEval.enabled=true --set nightlyEval.tasks=examples --set 'nightlyEval.schedule=0 0 29 2 *' \
+  --set "credentials.webhookUrl=http://$node_ip:18480/" \
   --set scriptedModel.resources.requests.cpu=10m --set scriptedModel.resources.requests.memory=32Mi \
   --set "sandbox.namespace=$ORCHARD_E2E_SANDBOX_NAMESPACE" --set sandbox.defaultCPU=50m --set sandbox.defaultMemory=64Mi --set nodeAccess=true \
   --set 'network.allowEgress={198.18.254.0/24}' --set egress.resources.requests.cpu=10m --set egress.resources.requests.memory=32Mi \
   --set resources.requests.cpu=20m --set resources.requests.memory=32Mi >/dev/null
 say "the chart is installed"
+# Of packages with unit tests too, which `make test` has run, only those on the cluster.
+names=$(grep -rohE '^func Test[A-Za-z0-9_]+' test/e2e/{kube,argo,scale} | sed 's/func //' | sort -u | paste -sd'|')
 # One package at a time: some stop parts of the cluster. Tests mostly wait, so more of them than processors.
 packages=$(grep -rl --include='*_test.go' 'Getenv("ORCHARD_E2E")' . | xargs -n1 dirname | sort -u)
-go test -count=1 -p 1 -parallel 10 -timeout 15m "$@" $packages
+go test -count=1 -p 1 -parallel 10 -timeout 15m -run "^(TestCluster.*|$names)\$" "$@" $packages

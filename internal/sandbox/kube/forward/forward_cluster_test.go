@@ -121,7 +121,7 @@ func hello(url string) string {
 
 // The port leads to the service, and to another of its Pods when the first one ends; the
 // errors before that say what is missing.
-func TestForward(t *testing.T) {
+func TestClusterForward(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	fails := func(says string) {
