@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,40 +42,6 @@ func orchard(t testing.TB, arg ...string) string {
 		t.Fatalf("orchard %s: %v\n%s", strings.Join(arg, " "), err, out)
 	}
 	return string(out)
-}
-
-// alone is the same pipeline on this machine, run once for all tests, beside them.
-var alone = struct {
-	begin sync.Once
-	ended chan struct{}
-	err   error
-}{ended: make(chan struct{})}
-
-// begin starts the reference, so that it is there when a test has something to compare.
-func begin() {
-	alone.begin.Do(func() {
-		go func() {
-			defer close(alone.ended)
-			cmd := orchardCommand(living, "run", "--run-id", "reference", "--state-dir", filepath.Join(programs, "state"), "-p", "tasks=examples",
-				"-p", "out="+filepath.Join(programs, "alone"), "-p", fmt.Sprint("limit=", tasksUsed), "-p", fmt.Sprint("rollouts=", rolloutsEach),
-				"-p", "seed="+seed, "-p", "workers=2", "swe-sft")
-			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its sandboxes
-			if out, err := cmd.CombinedOutput(); err != nil {
-				alone.err = fmt.Errorf("%w\n%s", err, out)
-			}
-		}()
-	})
-}
-
-// reference is the root of the datasets that `orchard run` makes on this machine.
-func reference(t testing.TB) string {
-	t.Helper()
-	begin()
-	<-alone.ended
-	if alone.err != nil {
-		t.Fatalf("there is nothing to compare with: orchard run: %v", alone.err)
-	}
-	return filepath.Join(programs, "alone")
 }
 
 // prefix is a place in the store for one test, which removes it.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -52,22 +51,18 @@ func TestReinforcement(t *testing.T) {
 	}
 
 	local := "file://" + filepath.Join(t.TempDir(), "alone")
-	arg := []string{"run", "--run-id", runID, "--state-dir", filepath.Join(t.TempDir(), "state")}
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		switch name {
-		case "run-id", "sandbox-cpu", "sandbox-memory":
-		case "out":
-			arg = append(arg, "-p", "out="+local)
-		default:
-			arg = append(arg, "-p", name+"="+p[name])
-		}
-	}
-	orchard(t, append(arg, "swe-rl")...)
+	undisturbed(t, "swe-rl", runID, local, p)
 	for _, name := range []string{"groups", "rl"} {
 		if here, there := len(datasetVersions(t, local, name)), len(datasetVersions(t, place, name)); here != 2 || there != 2 {
 			t.Errorf("%s has %d versions on one machine and %d on the cluster, want one a round", name, here, there)
 		}
 	}
+	sameRounds(t, local, place)
+}
+
+// sameRounds compares all rounds of two runs.
+func sameRounds(t *testing.T, local, place string) {
+	t.Helper()
 	same(t, place, all[record.PassRate](t, local, "passrates"), all[record.PassRate](t, place, "passrates"), rateOf)
 	same(t, place, all[record.Group](t, local, "groups"), all[record.Group](t, place, "groups"), groupOf)
 	same(t, place, all[record.Rollout](t, local, "groups-rollouts"), all[record.Rollout](t, place, "groups-rollouts"), essenceOf)

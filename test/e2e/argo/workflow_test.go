@@ -73,12 +73,18 @@ type submission struct {
 // returns at once; end waits. On failure everything about the workflow is shown.
 func submit(t testing.TB, ns, template string, p map[string]string, more ...string) *submission {
 	t.Helper()
-	s := &submission{t: t, ns: ns, name: unique(t), ended: make(chan struct{})}
-	arg := []string{"submit", "-n", ns, "--from", "workflowtemplate/" + template, "--name", s.name, "--wait"}
+	name := unique(t)
+	arg := []string{"submit", "-n", ns, "--from", "workflowtemplate/" + template, "--name", name, "--wait"}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		arg = append(arg, "-p", name+"="+p[name])
 	}
-	arg = append(arg, more...)
+	return follow(t, ns, name, append(arg, more...)...)
+}
+
+// follow runs an `argo` command that ends with the workflow.
+func follow(t testing.TB, ns, name string, arg ...string) *submission {
+	t.Helper()
+	s := &submission{t: t, ns: ns, name: name, ended: make(chan struct{})}
 	t.Logf("argo %s", strings.Join(arg, " "))
 	t.Cleanup(func() {
 		if out, err := command(context.Background(), "argo", "delete", "-n", ns, s.name); err != nil && !strings.Contains(out, "not found") {
@@ -88,7 +94,7 @@ func submit(t testing.TB, ns, template string, p map[string]string, more ...stri
 	explain(t, ns, "workflows.argoproj.io/workflow="+s.name)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("=== argo submit: %v\n%s\n=== argo get\n%s", s.err, s.said, s.get())
+			t.Logf("=== argo %s: %v\n%s\n=== argo get\n%s", arg[0], s.err, s.said, s.get())
 		}
 	})
 	cmd := exec.CommandContext(t.Context(), "argo", arg...)
@@ -171,7 +177,7 @@ func (s *submission) end(within time.Duration) workflow {
 	}
 	w, ok := s.now()
 	if !ok {
-		s.t.Fatalf("there is no workflow: argo submit: %v: %s", s.err, s.said)
+		s.t.Fatalf("there is no workflow: argo: %v: %s", s.err, s.said)
 	}
 	return w
 }
@@ -181,7 +187,7 @@ func (s *submission) succeeded() workflow {
 	s.t.Helper()
 	w := s.end(2 * patience)
 	if s.err != nil || w.Status.Phase != "Succeeded" {
-		s.t.Fatalf("argo submit --wait: %v; the workflow is %s: %s", s.err, w.Status.Phase, w.Status.Message)
+		s.t.Fatalf("argo: %v; the workflow is %s: %s", s.err, w.Status.Phase, w.Status.Message)
 	}
 	return w
 }
