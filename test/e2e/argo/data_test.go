@@ -83,10 +83,10 @@ func objects(t testing.TB, place, below string) []string {
 	return keys
 }
 
-// finished are the ids of the rollouts that have ended, and tried those of tries that could not find out.
-func finished(t testing.TB, place string) (finished, tried []string) {
+// finished are the ids of a dataset's rollouts that have ended, and tried those of tries that could not find out.
+func finished(t testing.TB, place, name string) (finished, tried []string) {
 	t.Helper()
-	for _, key := range objects(t, place, "rollouts/units/") {
+	for _, key := range objects(t, place, name+"/units/") {
 		parts := strings.Split(strings.TrimSuffix(key, ".json"), "/")
 		switch {
 		case len(parts) == 4 && parts[3] != "plan":

@@ -55,7 +55,7 @@ func jobs(t *testing.T) {
 		}
 		complete(t, name)
 	}
-	if now, _ := finished(t, place); len(now) != tasks*rolloutsEach {
+	if now, _ := finished(t, place, "rollouts"); len(now) != tasks*rolloutsEach {
 		t.Errorf("%d rollouts in the store, want %d: %v", len(now), tasks*rolloutsEach, now)
 	}
 	once(t, place, "tasks", "rollouts", "sft", "report")

@@ -35,7 +35,7 @@ func TestNights(t *testing.T) {
 
 	first := cron.night(nil)
 	first.until("rollouts of the first night", func() string {
-		if len(played(t, place)) == 0 {
+		if ended, _ := finished(t, place, "eval"); len(ended) == 0 {
 			return "none has ended"
 		}
 		for _, pod := range first.stageOf("evaluate") {
@@ -52,13 +52,14 @@ func TestNights(t *testing.T) {
 	if m := hook.of(t, first.name); m.Status != "Succeeded" || m.Regression != nil || len(m.Systems) != 1 || m.Systems[0].Resolved != nightTasks {
 		t.Errorf("the webhook heard of the first night: %+v", m)
 	}
+	policy.once(2) // what the two workers of the Pod that was killed had begun
 	undisturbed(t, "nightly-eval", first.name, local, p)
 
-	before := played(t, place)
+	before, _ := finished(t, place, "eval")
 	policy.serve("0")
 	second := cron.night(first)
 	second.until("rollouts of the second night", func() string {
-		if len(played(t, place)) == len(before) {
+		if ended, _ := finished(t, place, "eval"); len(ended) == len(before) {
 			return "none has ended"
 		}
 		return ""
@@ -71,6 +72,7 @@ func TestNights(t *testing.T) {
 	if m := hook.of(t, second.name); m.Status != "Succeeded" || m.Regression == nil || !*m.Regression || len(m.Systems) != 1 || m.Systems[0].NewlyFailed == nil || *m.Systems[0].NewlyFailed != nightTasks {
 		t.Errorf("the webhook heard of the second night: %+v", m)
 	}
+	policy.once(0)
 	undisturbed(t, "nightly-eval", second.name, local, p)
 
 	for _, name := range []string{"eval", "eval-evaluation"} {
@@ -150,12 +152,6 @@ func (c cron) night(before *submission) *submission {
 	})
 	kubectl(c.t, "-n", namespace, "patch", "cronworkflow", c.name, "--type=merge", "-p", `{"spec":{"suspend":true}}`)
 	return follow(c.t, namespace, name, "wait", "-n", namespace, name)
-}
-
-// played are the rollouts of evaluations that have ended.
-func played(t testing.TB, place string) []string {
-	t.Helper()
-	return objects(t, place, "eval/units/")
 }
 
 // numbersOf are the rows of one night's evaluation.

@@ -1,14 +1,17 @@
 package argo_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -22,6 +25,7 @@ type served struct {
 	t           *testing.T
 	host, tasks string
 	url         string
+	log         string // of the requests since it was last replaced
 	stop        func()
 }
 
@@ -39,7 +43,8 @@ func (s *served) serve(solves string) string {
 		s.url = l.Addr().String()
 		l.Close()
 	}
-	cmd := orchardCommand(s.t.Context(), "llm", "scripted", "--follow", "--tasks", s.tasks, "--listen", s.url, "--solve-rate", solves)
+	s.log = filepath.Join(s.t.TempDir(), "requests.jsonl")
+	cmd := orchardCommand(s.t.Context(), "llm", "scripted", "--follow", "--tasks", s.tasks, "--listen", s.url, "--solve-rate", solves, "--request-log", s.log)
 	cmd.Stderr = s.t.Output()
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if err := cmd.Start(); err != nil {
@@ -59,6 +64,34 @@ func (s *served) serve(solves string) string {
 		return ""
 	})
 	return "http://" + s.url + "/v1"
+}
+
+// once fails the test when more than so many rollouts were begun twice.
+func (s *served) once(but int) {
+	s.t.Helper()
+	raw, err := os.ReadFile(s.log)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	begun, again := map[string]bool{}, 0
+	for line := range bytes.Lines(raw) {
+		var c struct {
+			Task string
+			Seed int64
+			Step int
+		}
+		if err := json.Unmarshal(line, &c); err != nil || c.Step > 0 {
+			continue // the last line may be half written
+		}
+		id := fmt.Sprint(c.Task, c.Seed)
+		if begun[id] {
+			again++
+		}
+		begun[id] = true
+	}
+	if len(begun) < nightTasks || again > but {
+		s.t.Errorf("%d rollouts were begun, and %d of them twice", len(begun), again)
+	}
 }
 
 // heard is a webhook on this machine, at the address that the release's Secret names.

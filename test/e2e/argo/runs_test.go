@@ -67,7 +67,7 @@ func killed(t *testing.T) {
 		if victim == "" {
 			return "its Pod does not run"
 		}
-		ended, _ := finished(t, place)
+		ended, _ := finished(t, place, "rollouts")
 		before = len(common(ended, shard))
 		if before == len(shard) {
 			t.Fatal("all of the first shard was done before it was seen: the machine is too quick for this test")
@@ -110,12 +110,12 @@ func killed(t *testing.T) {
 	kill(t, namespace, replicas[0].Metadata.Name)
 
 	// The Argo controller, while rollouts go on: what runs does not need it.
-	ended, _ := finished(t, place)
+	ended, _ := finished(t, place, "rollouts")
 	component(t, "stop", "workflow-controller")
 	t.Cleanup(func() { component(t, "start", "workflow-controller") })
 	t.Log("the Argo controller is stopped")
 	s.until("a rollout ended without the Argo controller", func() string {
-		now, _ := finished(t, place)
+		now, _ := finished(t, place, "rollouts")
 		if len(now) > len(ended) || len(now) == len(all) {
 			return ""
 		}
@@ -129,7 +129,7 @@ func killed(t *testing.T) {
 
 	w := s.succeeded()
 	kubectl(t, "-n", namespace, "rollout", "status", "deployment", "-l", "app.kubernetes.io/component=controller", "--timeout=2m")
-	now, tried := finished(t, place)
+	now, tried := finished(t, place, "rollouts")
 	t.Logf("%d Pods of distill, %d rollouts, %d tries that could not find out: %v", len(s.stageOf("distill")), len(now), len(tried), tried)
 	slices.Sort(now)
 	slices.Sort(all)
@@ -221,7 +221,7 @@ func twice(t *testing.T) {
 			t.Errorf("%s made %q, want one version twice", stage, got)
 		}
 	}
-	if now, _ := finished(t, place); len(now) != tasks*rolloutsEach {
+	if now, _ := finished(t, place, "rollouts"); len(now) != tasks*rolloutsEach {
 		t.Errorf("%d rollouts in the store, want %d: %v", len(now), tasks*rolloutsEach, now)
 	}
 	once(t, place, "tasks", "rollouts", "sft")
@@ -243,7 +243,7 @@ func TestTwoRuns(t *testing.T) {
 			t.Errorf("%s: one says %q, the other %q", name, wa.output(name), wb.output(name))
 		}
 	}
-	if now, _ := finished(t, place); len(now) != tasks*rolloutsEach {
+	if now, _ := finished(t, place, "rollouts"); len(now) != tasks*rolloutsEach {
 		t.Errorf("%d rollouts in the store, want %d: %v", len(now), tasks*rolloutsEach, now)
 	}
 	once(t, place, "tasks", "rollouts", "sft", "report")
