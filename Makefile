@@ -68,7 +68,7 @@ bench: build ## run the benchmarks, on the test cluster too (as root); ratios co
 	test/e2e/kube/run.sh -run '^$$' -bench . -benchtime 5x -timeout 30m
 
 bench-dedup: ## run dedup's engine beside the plain ways, at the size of the paper's pool; ORCHARD_BENCH_SHARE=0.1 is smaller
-	GOEXPERIMENT=simd $(GO) test -run '^$$' -bench 'Paper|Planted' -benchtime 1x -timeout 3h ./jobs/dedup/cosine ./jobs/dedup/minhash
+	GOEXPERIMENT=simd $(GO) test -run '^$$' -bench 'Paper|Planted' -benchtime 1x -timeout 3h ./internal/cosine ./jobs/dedup/minhash
 
 soak: ## long suites, run by hand (as root): crash points, thousands of sandboxes, chaos; figures in dist/soak.txt
 	@mkdir -p dist && rm -f dist/soak.txt

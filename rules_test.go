@@ -49,7 +49,7 @@ func under(path string, roots ...string) bool {
 func TestImportsGoOneWay(t *testing.T) {
 	t.Parallel()
 	leaves := []string{"orchard/internal/seal", "orchard/internal/exit", "orchard/internal/logx", "orchard/internal/buildinfo",
-		"orchard/internal/lossy", "orchard/internal/serve", "orchard/internal/stats", "orchard/internal/whole", "orchard/internal/warmgo", "orchard/internal/bar", "orchard/internal/passrate"}
+		"orchard/internal/lossy", "orchard/internal/serve", "orchard/internal/stats", "orchard/internal/whole", "orchard/internal/warmgo", "orchard/internal/bar", "orchard/internal/passrate", "orchard/internal/wording"}
 	rules := []struct {
 		why  string
 		from []string
@@ -102,7 +102,7 @@ func TestOneDoor(t *testing.T) {
 		{"github.com/argoproj/argo-workflows", nil}, // the tests in test/argo are a module of their own
 		// Stages have flags, and so do the programs and what they share; a package that
 		// does the work is given a struct.
-		{"github.com/urfave/cli", []string{"orchard/cmd", "orchard/jobs", "orchard/envctl", "orchard/datasets/command", "orchard/internal/argv", "orchard/internal/doctor", "orchard/internal/exit/exittest",
+		{"github.com/urfave/cli", []string{"orchard/cmd", "orchard/jobs", "orchard/envctl", "orchard/datasets/command", "orchard/internal/argv", "orchard/internal/doctor", "orchard/internal/embed/embedflags", "orchard/internal/exit/exittest",
 			"orchard/internal/llm/llmflags", "orchard/internal/pipeline/command", "orchard/internal/rollout/draw", "orchard/internal/rollout/play", "orchard/internal/runner", "orchard/internal/sandbox/control/command"}},
 		// A log line is for what runs by itself: services, stages and what they leave to a
 		// background. Everything else returns its errors.
@@ -144,7 +144,7 @@ func stageOf(path string) string {
 
 // testOnly reports whether a package is for tests, other than by its file names.
 func testOnly(path string) bool {
-	return under(path, "orchard/internal/exit/exittest", "orchard/internal/sandbox/sandboxtest", "orchard/internal/objstore/objtest", "orchard/internal/objstore/mem", "orchard/datasets/gentest", "orchard/jobs/credit/oracle", "orchard/jobs/filter/gen", "orchard/internal/rollout/draw/drawtest", "orchard/internal/llm/llmtest", "orchard/test")
+	return under(path, "orchard/internal/exit/exittest", "orchard/internal/sandbox/sandboxtest", "orchard/internal/objstore/objtest", "orchard/internal/objstore/mem", "orchard/datasets/gentest", "orchard/jobs/credit/oracle", "orchard/jobs/filter/gen", "orchard/internal/rollout/draw/drawtest", "orchard/internal/llm/llmtest", "orchard/internal/embed/embedtest", "orchard/test")
 }
 
 // Every package says what it is for; product code waits on contexts, and uses the words

@@ -4,7 +4,7 @@
 // Tasks are decided in a stated order: one stays unless it is a duplicate of a task that
 // stays before it. So each task that is removed names the task that stands for it in the
 // output, and chains do not pull in what is not alike. The core is pure: greedy decides,
-// minhash and cosine find, embed makes vectors.
+// minhash and cosine find, embed (both in internal) makes vectors.
 package dedup
 
 import (
@@ -15,11 +15,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"orchard/internal/embed"
+	"orchard/internal/embed/embedflags"
 	"orchard/internal/exit"
-	"orchard/internal/llm"
-	"orchard/internal/llm/llmflags"
 	"orchard/internal/runner"
-	"orchard/jobs/dedup/embed"
 	"orchard/jobs/dedup/minhash"
 )
 
@@ -48,7 +47,6 @@ const approximateOver = 1_000_000
 // Config is the stage's settings.
 type Config struct {
 	runner.Config
-	LLM llm.Options // of the server for embeddings; Model is EmbeddingModel
 
 	Column  string
 	Order   string
@@ -60,11 +58,10 @@ type Config struct {
 	Jaccard     float64
 	Verify      bool
 
-	Tau            float64
-	EmbeddingModel string // "" is hashed n-grams
-	EmbeddingBatch int
-	Matryoshka     bool
-	Approximate    string
+	Tau         float64
+	Embedding   embed.Options
+	Matryoshka  bool
+	Approximate string
 }
 
 // Defaults is the configuration without any flag.
@@ -72,22 +69,14 @@ func Defaults() Config {
 	return Config{
 		Config: runner.Default(), Column: "problem_statement", Order: "task_id", Methods: strings.Join(methods, ","),
 		Shingle: "words", N: 5, Bands: 14, Rows: 8, Jaccard: 0.8, Verify: true,
-		Tau: 0.99, EmbeddingBatch: 64, Approximate: ApproximateAuto,
+		Tau: 0.99, Embedding: embed.Options{Batch: embed.DefaultBatch}, Approximate: ApproximateAuto,
 	}
 }
-
-// serverFlags are those flags of the model client that embeddings need.
-var serverFlags = []string{"llm-url", "llm-key-file", "llm-ca-file", "llm-proxy", "llm-timeout", "llm-max-retries"}
 
 // Flags are the flags that fill c.
 func Flags(c *Config) []cli.Flag {
 	const near, semantic = "NEAR DUPLICATES", "SEMANTIC DUPLICATES"
-	flags := runner.Flags(&c.Config)
-	for _, f := range llmflags.Flags(&c.LLM) {
-		if slices.Contains(serverFlags, f.Names()[0]) {
-			flags = append(flags, f)
-		}
-	}
+	flags := append(runner.Flags(&c.Config), embedflags.Flags(&c.Embedding, semantic)...)
 	return append(flags,
 		&cli.StringFlag{Name: "column", EnvVars: []string{"ORCHARD_DEDUP_COLUMN"}, Destination: &c.Column, Value: c.Column, Usage: "text that is compared: a `COLUMN` of text, such as patch (its changed lines are), or row.NAME for one of the imported row"},
 		&cli.StringFlag{Name: "order", EnvVars: []string{"ORCHARD_DEDUP_ORDER"}, Destination: &c.Order, Value: c.Order, Usage: "`COLUMNS` that say which of two duplicates stays, the first; -column is from the greatest on, row.NAME one of the imported row; task_id decides at last"},
@@ -99,8 +88,6 @@ func Flags(c *Config) []cli.Flag {
 		&cli.Float64Flag{Name: "jaccard", Category: near, EnvVars: []string{"ORCHARD_DEDUP_JACCARD"}, Destination: &c.Jaccard, Value: c.Jaccard, Usage: "least share of common shingles of duplicates"},
 		&cli.BoolFlag{Name: "verify", Category: near, EnvVars: []string{"ORCHARD_DEDUP_VERIFY"}, Destination: &c.Verify, Value: c.Verify, Usage: "compare the shingles of texts that share a band; without it they are duplicates"},
 		&cli.Float64Flag{Name: "tau", Category: semantic, EnvVars: []string{"ORCHARD_DEDUP_TAU"}, Destination: &c.Tau, Value: c.Tau, Usage: "least cosine of duplicates"},
-		&cli.StringFlag{Name: "embedding-model", Category: semantic, EnvVars: []string{"ORCHARD_EMBEDDING_MODEL"}, Destination: &c.EmbeddingModel, Value: c.EmbeddingModel, Usage: "`NAME` of an embedding model at --llm-url; without it n-grams are hashed (" + embed.NgramMethod + ")"},
-		&cli.IntFlag{Name: "embedding-batch", Category: semantic, EnvVars: []string{"ORCHARD_EMBEDDING_BATCH"}, Destination: &c.EmbeddingBatch, Value: c.EmbeddingBatch, Usage: "texts in one request at most"},
 		&cli.BoolFlag{Name: "matryoshka", Category: semantic, EnvVars: []string{"ORCHARD_DEDUP_MATRYOSHKA"}, Destination: &c.Matryoshka, Value: c.Matryoshka, Usage: "the model's leading numbers hold the most: search by them; changes the time alone"},
 		&cli.StringFlag{Name: "approximate", Category: semantic, EnvVars: []string{"ORCHARD_DEDUP_APPROXIMATE"}, Destination: &c.Approximate, Value: c.Approximate, Usage: "search by SimHash, which misses some pairs: never, always, or auto (over a million rows)"},
 	)
@@ -128,17 +115,10 @@ func (c Config) Validate() error {
 	if !(c.Tau > 0 && c.Tau <= 1) {
 		bad("--tau: %v must be over 0 and at most 1", c.Tau)
 	}
-	if c.EmbeddingBatch < 1 || c.EmbeddingBatch > 2048 {
-		bad("--embedding-batch: %d must be 1 to 2048", c.EmbeddingBatch)
-	}
 	if !slices.Contains([]string{ApproximateAuto, ApproximateNever, ApproximateAlways}, c.Approximate) {
 		bad("--approximate: %q is none of auto, never, always", c.Approximate)
 	}
-	if c.asks() {
-		if err := c.server().Validate(); err != nil {
-			bad("--embedding-model: %w", err)
-		}
-	}
+	errs = append(errs, c.embedding().Validate())
 	return exit.With(exit.Config, errors.Join(errs...))
 }
 
@@ -155,15 +135,12 @@ func (c Config) methods() ([]string, error) {
 	return slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return !given[m] }), nil
 }
 
-// asks says whether a model server is asked for embeddings.
-func (c Config) asks() bool {
-	list, err := c.methods()
-	return err == nil && c.EmbeddingModel != "" && slices.Contains(list, MethodSemantic)
-}
-
-func (c Config) server() llm.Options {
-	o := c.LLM
-	o.Model = c.EmbeddingModel
+// embedding is where vectors come from, when any are needed.
+func (c Config) embedding() embed.Options {
+	o := c.Embedding
+	if list, err := c.methods(); err != nil || !slices.Contains(list, MethodSemantic) {
+		o.Model = "" // nobody is asked
+	}
 	return o
 }
 
@@ -189,12 +166,8 @@ type settings struct {
 
 func (c Config) settings() settings {
 	list, _ := c.methods() // valid by now
-	s := settings{
+	return settings{
 		Column: c.Column, Order: c.Order, Methods: list, Shingle: c.Shingle, N: c.N, Bands: c.Bands, Rows: c.Rows, Jaccard: c.Jaccard,
-		Verify: c.Verify, Tau: c.Tau, Embedding: embed.NgramMethod, Approximate: c.Approximate,
+		Verify: c.Verify, Tau: c.Tau, Embedding: c.Embedding.Name(), Approximate: c.Approximate,
 	}
-	if c.EmbeddingModel != "" {
-		s.Embedding = "model " + c.EmbeddingModel
-	}
-	return s
 }

@@ -12,9 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"orchard/datasets"
 	"orchard/datasets/gentest/fixture"
 	"orchard/datasets/record"
+	"orchard/internal/embed/embedtest"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
 	"orchard/internal/runner"
@@ -207,36 +206,6 @@ func TestPatchesAreComparedByWhatTheyChange(t *testing.T) {
 	}
 }
 
-// embeddings is a model server that answers a vector of each text.
-func embeddings(t *testing.T, vector func(text string) any) (url string, asked func() []string) {
-	t.Helper()
-	var mu sync.Mutex
-	var all []string
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body struct{ Input []string }
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		data := []map[string]any{}
-		for i, text := range body.Input {
-			if v := vector(text); v != nil {
-				data = append(data, map[string]any{"index": i, "embedding": v})
-			}
-		}
-		mu.Lock()
-		all = append(all, body.Input...)
-		mu.Unlock()
-		_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
-	}))
-	t.Cleanup(s.Close)
-	return s.URL, func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Sorted(slices.Values(all))
-	}
-}
-
 // numbered is a server for statements such as "one", "two": directions in degrees.
 func numbered(degrees map[string]float64) func(string) any {
 	return func(text string) any {
@@ -252,13 +221,13 @@ func asking(t *testing.T, url string, texts ...string) Config {
 		rows = append(rows, task(string(rune('a'+i)), text, ""))
 	}
 	c := given(t, rows)
-	c.LLM.URL, c.EmbeddingModel, c.EmbeddingBatch = url, "e", 2
+	c.Embedding.LLM.URL, c.Embedding.Model, c.Embedding.Batch = url, "e", 2
 	return c
 }
 
 func TestEmbeddingsOfAServer(t *testing.T) {
 	t.Parallel()
-	url, asked := embeddings(t, numbered(map[string]float64{"zero": 0, "seven": 7, "fourteen": 14, "ninety": 90}))
+	url, asked := embedtest.Server(t, numbered(map[string]float64{"zero": 0, "seven": 7, "fourteen": 14, "ninety": 90}))
 	c := asking(t, url, "zero", "seven", "fourteen", "ZERO ", "", "ninety")
 	res, err := Run(t.Context(), c, quiet())
 	if err != nil {
@@ -284,7 +253,7 @@ func TestBadVectors(t *testing.T) {
 	t.Parallel()
 	b := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(math.NaN())))
 	nan := base64.StdEncoding.EncodeToString(append(b, 0, 0, 0, 0))
-	url, _ := embeddings(t, func(text string) any {
+	url, _ := embedtest.Server(t, func(text string) any {
 		switch text {
 		case "zero":
 			return []float64{0, 0}
@@ -314,7 +283,7 @@ func TestBadVectors(t *testing.T) {
 		{"none", "asked for the embeddings of 2 texts, got 1", exit.Config},
 	} {
 		cfg := asking(t, url, "good", "better", "best", c.text)
-		cfg.EmbeddingBatch = map[string]int{"three": 1, "none": 2}[c.text]
+		cfg.Embedding.Batch = map[string]int{"three": 1, "none": 2}[c.text]
 		if _, err := Run(t.Context(), cfg, quiet()); exit.Code(err) != c.code || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: exit code %d, %v", c.text, exit.Code(err), err)
 		}
@@ -327,7 +296,7 @@ func TestServersThatCannotBeAsked(t *testing.T) {
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
 	c := asking(t, away.URL, "a")
-	c.LLM.MaxRetries, c.LLM.MaxWait = 1, time.Millisecond
+	c.Embedding.LLM.MaxRetries, c.Embedding.LLM.MaxWait = 1, time.Millisecond
 	if _, err := Run(t.Context(), c, quiet()); exit.Code(err) != exit.Retry {
 		t.Errorf("exit code %d, %v", exit.Code(err), err)
 	}
@@ -352,14 +321,14 @@ func TestKilledAnywhere(t *testing.T) {
 		texts = append(texts, fmt.Sprint("text ", i))
 		degrees[texts[i]] = float64(7 * i)
 	}
-	url, _ := embeddings(t, numbered(degrees))
+	url, _ := embedtest.Server(t, numbered(degrees))
 	want, err := Run(t.Context(), asking(t, url, texts...), quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := false
 	for n := 0; !ended && n < 60; n++ {
-		url, asked := embeddings(t, numbered(degrees))
+		url, asked := embedtest.Server(t, numbered(degrees))
 		c := asking(t, url, texts...)
 		c.Workers = 1
 		d := quiet()
@@ -375,7 +344,7 @@ func TestKilledAnywhere(t *testing.T) {
 			t.Fatalf("write %d: %+v, %v; want digest %s", n/2, res, err, want.Digest)
 		}
 		// A vector that could not be stored is asked for again, with those of its request.
-		if got := len(asked()); got > len(texts)+c.EmbeddingBatch {
+		if got := len(asked()); got > len(texts)+c.Embedding.Batch {
 			t.Errorf("write %d: %d texts were asked for", n/2, got)
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"orchard/internal/exit"
-	"orchard/jobs/dedup/cosine"
+	"orchard/internal/cosine"
+	"orchard/internal/embed"
 )
 
 // exactFinder finds equal texts.
@@ -36,8 +36,7 @@ type semanticFinder struct {
 	name  func(row int) string
 	embed func(ctx context.Context, texts []string) ([][]float32, error)
 
-	dim     int
-	dimOf   string         // the task whose vector said so
+	length  embed.Length
 	refused map[int]string // of the block
 	beside  map[int]bool   // of the block: cannot be compared, and stays
 	tooLong map[int]bool   // of all rows: over what the model takes
@@ -64,12 +63,8 @@ func (f *semanticFinder) Prepare(ctx context.Context, rows []int) error {
 			f.beside[row], f.tooLong[row] = true, true
 			continue
 		}
-		if f.dim == 0 {
-			f.dim, f.dimOf = len(raw[i]), f.name(row)
-		}
-		if len(raw[i]) != f.dim {
-			return exit.Inputf("the embedding of task %s has %d numbers and that of task %s %d: one model gives one length; check --llm-url and --embedding-model, "+
-				"and use another --out when the model was changed under its name", f.name(row), len(raw[i]), f.dimOf, f.dim)
+		if err := f.length.Fit("task "+f.name(row), raw[i]); err != nil {
+			return err
 		}
 		u, err := cosine.Unit(raw[i])
 		switch {

@@ -5,13 +5,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"orchard/datasets"
 	"orchard/datasets/record"
-	"orchard/internal/exit"
-	"orchard/internal/llm"
+	"orchard/internal/cosine"
 	"orchard/internal/runner"
-	"orchard/jobs/dedup/cosine"
-	"orchard/jobs/dedup/embed"
 	"orchard/jobs/dedup/greedy"
 	"orchard/jobs/dedup/minhash"
 )
@@ -39,56 +35,25 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 	if err := c.Validate(); err != nil {
 		return fail(err)
 	}
-	vectors := ngrams
-	if c.asks() {
-		client, err := llm.New(c.server())
-		if err != nil {
-			return fail(exit.With(exit.Config, err))
-		}
-		where, err := datasets.Parse(c.Out)
-		if err != nil {
-			return fail(err)
-		}
-		cache := embed.Cached{Server: client, Model: c.EmbeddingModel, Prefix: datasets.EmbeddingsPrefix(where.Name), Batch: c.EmbeddingBatch, Workers: c.Workers}
-		vectors = func(ctx context.Context, texts []string) (out [][]float32, err error) {
-			if cache.Store == nil {
-				if cache.Store, err = d.WithDefaults().Open(ctx, where.Root); err != nil {
-					return nil, err
-				}
-			}
-			out, err = cache.Embed(ctx, texts)
-			return out, llm.Exit(err)
-		}
-		if c.Mode == runner.ModeCheck {
-			if _, err := client.Embeddings(ctx, []string{"ping"}); err != nil {
-				return fail(llm.Exit(err))
-			}
-		}
+	source, err := c.embedding().Open(c.Out, c.Workers, d.WithDefaults().Open)
+	if err == nil && c.Mode == runner.ModeCheck {
+		err = source.Check(ctx)
 	}
-	stage := runner.Stage{Name: "dedup", Version: Version, Settings: c.settings(), Model: c.asks()}
+	if err != nil {
+		return fail(err)
+	}
+	stage := runner.Stage{Name: "dedup", Version: Version, Settings: c.settings(), Model: c.embedding().Asks()}
 	return runner.Batch(ctx, c.Config, d, stage, func(ctx context.Context, p *runner.Pass[record.Task]) error {
 		tasks, err := read(ctx, c, p.Inputs)
 		if err != nil {
 			return err
 		}
-		done, err := decide(ctx, c, tasks, vectors)
+		done, err := decide(ctx, c, tasks, source.Embed)
 		if err != nil {
 			return err
 		}
 		return write(ctx, c, p, tasks, done)
 	})
-}
-
-// ngrams is the embedding without a server.
-func ngrams(ctx context.Context, texts []string) ([][]float32, error) {
-	out := make([][]float32, len(texts))
-	for i, text := range texts {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		out[i] = embed.Ngram(text, minhash.Words(text))
-	}
-	return out, nil
 }
 
 // blockRows is how many tasks are searched for together, and recallSample how many are

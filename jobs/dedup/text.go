@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
-	"golang.org/x/text/unicode/norm"
 
 	"orchard/datasets"
 	"orchard/datasets/columns"
 	"orchard/datasets/record"
+	"orchard/internal/wording"
 )
 
 // texter takes the text to compare out of a task; "" when there is none.
@@ -48,17 +48,11 @@ func textOf(name string) (texter, error) {
 		case nil:
 			return "", nil
 		case string:
-			return normal(v), nil
+			return wording.Normal(v), nil
 		default:
 			return "", fmt.Errorf("--column %s: holds %v, which is no text", name, v)
 		}
 	}}, nil
-}
-
-// normal is a text as it is compared: one form of each character (Unicode NFKC), lower
-// case, and one space for any white space.
-func normal(s string) string {
-	return strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(s))), " ")
 }
 
 // normalPatch is what a patch changes: its files and the lines that it removes and adds,
@@ -67,7 +61,7 @@ func normal(s string) string {
 func normalPatch(s string) string {
 	files, _, err := gitdiff.Parse(strings.NewReader(s))
 	if err != nil || len(files) == 0 {
-		return normal(s)
+		return wording.Normal(s)
 	}
 	var b strings.Builder
 	for _, f := range files {
@@ -81,9 +75,9 @@ func normalPatch(s string) string {
 		}
 		if bin := f.BinaryFragment; bin != nil {
 			if _, err := io.Copy(hex.NewEncoder(&b), bin.Data()); err != nil {
-				return normal(s)
+				return wording.Normal(s)
 			}
 		}
 	}
-	return normal(b.String())
+	return wording.Normal(b.String())
 }

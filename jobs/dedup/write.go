@@ -8,11 +8,11 @@ import (
 
 	"orchard/datasets"
 	"orchard/datasets/record"
+	"orchard/internal/cosine"
 	"orchard/internal/exit"
 	"orchard/internal/objstore"
 	"orchard/internal/runner"
 	"orchard/internal/seal"
-	"orchard/jobs/dedup/cosine"
 )
 
 // Reasons for leaving a task out.

@@ -19,9 +19,9 @@ func Command(d runner.Deps) *cli.Command {
 	return &cli.Command{
 		Name:  "filter",
 		Usage: "leave out tasks by rules, admission and evaluation sets",
-		Description: runner.Describe("Reads task datasets and writes those tasks that every rule keeps. Beside them: dropped.jsonl\n" +
-			"(each dropped task with its first reason), funnel.json, funnel.md and funnel.svg, and with\n" +
-			"--eval contamination.jsonl."),
+		Description: runner.Describe("Reads task datasets and writes those tasks that every rule keeps. Beside them: dropped.jsonl\n"+
+			"(each dropped task with its first reason), funnel.json, funnel.md and funnel.svg, and with\n"+
+			"--eval contamination.jsonl.", "OPENAI_API_KEY            key of the model server"),
 		Flags:        Flags(&c),
 		OnUsageError: runner.UsageError,
 		Action: runner.Action("filter", "datasets are given with --in, and `orchard filter rules` shows rule files", func(ctx context.Context) error {

@@ -4,7 +4,8 @@
 // Every task read is a row of the result or dropped under its first reason, and every
 // dropped one is listed with rule and detail. The work is in the packages below: rules
 // (expressions), contamination (evaluation sets), funnel (table and picture); here they
-// are put in order and fed. No model is asked: the same inputs give the same bytes.
+// are put in order and fed. No model is asked, and the same inputs give the same bytes,
+// unless one for embeddings is named and statement_cosine is made.
 package filter
 
 import (
@@ -15,6 +16,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"orchard/internal/embed"
+	"orchard/internal/embed/embedflags"
 	"orchard/internal/exit"
 	"orchard/internal/runner"
 	"orchard/jobs/filter/contamination"
@@ -32,17 +35,22 @@ type Config struct {
 	Evals      []string // URI or NAME=URI
 	EvalChecks string   // comma-separated, of contamination.All
 	Limits     contamination.Limits
+	Embedding  embed.Options // of statement_cosine
 }
 
 // Defaults is the configuration without any flag.
 func Defaults() Config {
-	return Config{Config: runner.Default(), EvalChecks: contamination.Join(contamination.Default), Limits: contamination.DefaultLimits()}
+	return Config{
+		Config: runner.Default(), EvalChecks: contamination.Join(contamination.Default), Limits: contamination.DefaultLimits(),
+		Embedding: embed.Options{Batch: embed.DefaultBatch},
+	}
 }
 
 // Flags are the flags that fill c.
 func Flags(c *Config) []cli.Flag {
 	const evals = "EVALUATION SETS"
-	return append(runner.Flags(&c.Config),
+	flags := append(runner.Flags(&c.Config), embedflags.Flags(&c.Embedding, evals)...)
+	return append(flags,
 		&cli.StringFlag{Name: "rules", EnvVars: []string{"ORCHARD_FILTER_RULES"}, Destination: &c.Rules, Usage: "`NAME` of a ready rule file (orchard filter rules ls), or the path of one"},
 		runner.ListFlag("set", "ORCHARD_FILTER_SET", "", "`NAME=FILE` for a set of the rule file, a value a line; repeatable, several for one name are one set (in the environment: one per line)", &c.Sets),
 		&cli.StringFlag{Name: "admission", EnvVars: []string{"ORCHARD_FILTER_ADMISSION"}, Destination: &c.Admission, Usage: "`URI` of an admission dataset: tasks that it does not admit are dropped first"},
@@ -52,6 +60,7 @@ func Flags(c *Config) []cli.Flag {
 		&cli.Float64Flag{Name: "eval-coverage", Category: evals, EnvVars: []string{"ORCHARD_FILTER_EVAL_COVERAGE"}, Destination: &c.Limits.Coverage, Value: c.Limits.Coverage, Usage: "statement_ngram: least share, 0 to 1, of the evaluation statement's runs of words; 0 is any one"},
 		&cli.Float64Flag{Name: "eval-patch", Category: evals, EnvVars: []string{"ORCHARD_FILTER_EVAL_PATCH"}, Destination: &c.Limits.Patch, Value: c.Limits.Patch, Usage: "patch_similarity: least Jaccard similarity, above 0 to 1"},
 		&cli.Float64Flag{Name: "eval-tests", Category: evals, EnvVars: []string{"ORCHARD_FILTER_EVAL_TESTS"}, Destination: &c.Limits.Tests, Value: c.Limits.Tests, Usage: "test_names: least share, above 0 to 1, of the evaluation task's FAIL_TO_PASS"},
+		&cli.Float64Flag{Name: "eval-cosine", Category: evals, EnvVars: []string{"ORCHARD_FILTER_EVAL_COSINE"}, Destination: &c.Limits.Cosine, Value: c.Limits.Cosine, Usage: "statement_cosine: least cosine, above 0 to 1, of the embeddings of statements"},
 	)
 }
 
@@ -89,6 +98,9 @@ func (c Config) Validate() error {
 	}
 	if !(c.Limits.Tests > 0 && c.Limits.Tests <= 1) {
 		bad("--eval-tests: %v must be above 0 and at most 1", c.Limits.Tests)
+	}
+	if !(c.Limits.Cosine > 0 && c.Limits.Cosine <= 1) {
+		bad("--eval-cosine: %v must be above 0 and at most 1", c.Limits.Cosine)
 	}
 	return exit.With(exit.Config, errors.Join(errs...))
 }

@@ -97,6 +97,14 @@ func (p *plan) first() *step {
 	return nil
 }
 
+// makes says whether a step makes a check, of the evaluation set of this name or, when it
+// is empty, of any.
+func (p *plan) makes(check contamination.Check, set string) bool {
+	return slices.ContainsFunc(p.steps, func(s *step) bool {
+		return slices.Contains(s.checks, check) && (set == "" || len(s.evals) == 0 || slices.Contains(s.evals, set))
+	})
+}
+
 // needs says which evaluation sets rules name and nobody gave, and which nobody asks for.
 func (p *plan) needs(given []string) error {
 	used := map[string]bool{}

@@ -7,6 +7,7 @@ import (
 
 	"orchard/datasets"
 	"orchard/datasets/record"
+	"orchard/internal/embed"
 	"orchard/internal/exit"
 	"orchard/internal/runner"
 	"orchard/jobs/filter/contamination"
@@ -23,6 +24,7 @@ type settings struct {
 	Evals     []evalSet            `json:"evals"`
 	Checks    []string             `json:"eval_checks"`
 	Limits    contamination.Limits `json:"eval_limits"`
+	Embedding string               `json:"embedding,omitempty"` // of statement_cosine: hashed-ngram-v1, or "model " and its name
 }
 
 // evalSet is an evaluation set and the digest of its version.
@@ -56,7 +58,16 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 	if err != nil {
 		return fail(err)
 	}
+	source, err := c.source(ctx, d, plan)
+	if err != nil {
+		return fail(err)
+	}
 	set := settings{In: len(c.In), RuleNames: []string{}, Sets: map[string]string{}, Evals: []evalSet{}, Checks: []string{}, Limits: c.Limits}
+	if source == nil {
+		set.Limits.Cosine = 0
+	} else {
+		set.Embedding = c.Embedding.Name()
+	}
 	if p != nil {
 		set.Rules, set.Sets = p.Sum, p.SetSums
 		for _, s := range p.Steps {
@@ -82,10 +93,33 @@ func Run(ctx context.Context, c Config, d runner.Deps) (runner.Result, error) {
 			set.Admission = with.admission.Digest()
 		}
 	}
-	stage := runner.Stage{Name: "filter", Version: Version, Settings: set}
+	stage := runner.Stage{Name: "filter", Version: Version, Settings: set, Model: source != nil && c.Embedding.Asks()}
 	return runner.Batch(ctx, cfg, d, stage, func(ctx context.Context, pass *runner.Pass[record.Task]) error {
-		return work(ctx, pass, pass.Inputs[:len(c.In)], with, plan)
+		return work(ctx, pass, pass.Inputs[:len(c.In)], with, plan, c.meanings(source))
 	})
+}
+
+// source is where the embeddings of statements come from; nil when no step asks for any.
+func (c Config) source(ctx context.Context, d runner.Deps, plan *plan) (*embed.Source, error) {
+	if !plan.makes(contamination.StatementCosine, "") {
+		return nil, nil
+	}
+	if err := c.Embedding.Validate(); err != nil {
+		return nil, exit.With(exit.Config, err)
+	}
+	source, err := c.Embedding.Open(c.Out, c.Workers, d.WithDefaults().Open)
+	if err == nil && c.Mode == runner.ModeCheck {
+		err = source.Check(ctx)
+	}
+	return source, err
+}
+
+// meanings is what statements are compared with by their embeddings; nil without a source.
+func (c Config) meanings(source *embed.Source) *contamination.Meanings {
+	if source == nil {
+		return nil
+	}
+	return contamination.NewMeanings(c.Limits.Cosine, c.Workers, source.Embed)
 }
 
 // open opens what tasks are compared with and says by flag what is of the wrong kind.
@@ -116,21 +150,30 @@ func (c Config) open(ctx context.Context, d runner.Deps, plan *plan) (*beside, e
 	return b, plan.needs(b.names)
 }
 
-// index puts the evaluation sets into memory; nil when there are none.
-func (b *beside) index(ctx context.Context, limits contamination.Limits) (*contamination.Index, error) {
+// index puts the evaluation sets into memory; nil when there are none. Those of which a step
+// compares the statements by their embeddings go into meanings as well.
+func (b *beside) index(ctx context.Context, p *plan, meanings *contamination.Meanings) (*contamination.Index, error) {
 	if len(b.evals) == 0 {
 		return nil, nil
 	}
-	x := contamination.New(limits, rules.Site)
+	x := contamination.New(p.limits, rules.Site)
 	for i, v := range b.evals {
 		for t, err := range datasets.Rows[record.Task](ctx, v) {
 			if err == nil {
 				err = whole(ctx, v, &t)
 			}
+			if err == nil && meanings != nil && p.makes(contamination.StatementCosine, b.names[i]) {
+				err = meanings.Add(ctx, b.names[i], &t)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("--eval: %w", err)
 			}
 			x.Add(b.names[i], &t)
+		}
+	}
+	if meanings != nil {
+		if err := meanings.Ready(ctx); err != nil {
+			return nil, fmt.Errorf("--eval: %w", err)
 		}
 	}
 	return x, nil

@@ -20,6 +20,7 @@ import (
 type sieve struct {
 	*plan
 	index     *contamination.Index
+	meanings  *contamination.Meanings // nil unless a step makes statement_cosine
 	standings map[string]standing
 	funnel    *funnel.Funnel
 	counts    []*funnel.Step // of the steps
@@ -27,27 +28,23 @@ type sieve struct {
 }
 
 // work reads the tasks once, and once more before that for every rule that counts.
-func work(ctx context.Context, pass *runner.Pass[record.Task], in []*datasets.Version, with *beside, p *plan) (err error) {
+func work(ctx context.Context, pass *runner.Pass[record.Task], in []*datasets.Version, with *beside, p *plan, meanings *contamination.Meanings) (err error) {
 	for _, v := range in {
 		if err := runner.Want(v, "in", "task", "import"); err != nil {
 			return err
 		}
 	}
-	s := &sieve{plan: p, funnel: funnel.New("What was left out")}
+	s := &sieve{plan: p, meanings: meanings, funnel: funnel.New("What was left out")}
 	s.patches = p.program.Uses("patch") || p.program.Uses("test_patch") || len(p.checks) > 0
-	if s.index, err = with.index(ctx, p.limits); err != nil {
+	if s.index, err = with.index(ctx, p, meanings); err != nil {
 		return err
 	}
 	if s.standings, err = with.admitted(ctx); err != nil {
 		return err
 	}
 	for _, last := range p.counting() {
-		for g, err := range s.given(ctx, in) {
-			if err != nil {
-				return err
-			}
-			d, _, _, err := s.sift(g.row, last)
-			if err == nil && d == nil {
+		for g, err := range s.sifted(ctx, in, last) {
+			if err == nil && g.drop == nil {
 				err = p.steps[last].rule.Tally(g.row)
 			}
 			if err != nil {
@@ -63,7 +60,7 @@ func work(ctx context.Context, pass *runner.Pass[record.Task], in []*datasets.Ve
 		return err
 	}
 	defer func() { err = errors.Join(err, out.close()) }()
-	for g, err := range s.given(ctx, in) {
+	for g, err := range s.sifted(ctx, in, len(p.steps)) {
 		if err == nil {
 			err = s.one(ctx, pass, out, g)
 		}
@@ -113,76 +110,31 @@ func whole(ctx context.Context, v *datasets.Version, t *record.Task) error {
 	return nil
 }
 
-// one keeps a task or drops it, and counts and lists it.
-func (s *sieve) one(ctx context.Context, pass *runner.Pass[record.Task], out *files, g given) error {
+// one keeps a task that was sifted or drops it, and counts and lists it.
+func (s *sieve) one(ctx context.Context, pass *runner.Pass[record.Task], out *files, g *sifting) error {
 	pass.Read(1)
 	s.funnel.In++
-	d, at, n, err := s.sift(g.row, len(s.steps))
-	if err != nil {
-		return err
-	}
-	for _, step := range s.counts[:at] {
+	for _, step := range s.counts[:g.at] {
 		step.Pass()
 	}
-	for _, i := range n.unknown {
+	for _, i := range g.unknown {
 		s.counts[i].Unknown++
 	}
-	if d == nil {
+	if g.drop == nil {
 		s.funnel.Out++
 		return pass.Emit(ctx, g.task)
 	}
-	s.counts[at].Remove(d.reason)
-	pass.Drop(d.reason)
-	if err := out.drop(dropped{g.task.TaskID, s.steps[at].name, d.reason, d.detail}); err != nil {
+	s.counts[g.at].Remove(g.drop.reason)
+	pass.Drop(g.drop.reason)
+	if err := out.drop(dropped{g.task.TaskID, s.steps[g.at].name, g.drop.reason, g.drop.detail}); err != nil {
 		return err
 	}
-	for _, m := range n.found {
-		if s.steps[at].checks != nil && slices.ContainsFunc(s.steps, func(step *step) bool { return step.about(m) }) {
+	for _, m := range g.found {
+		if s.steps[g.at].checks != nil && slices.ContainsFunc(s.steps, func(step *step) bool { return step.about(m) }) {
 			if err := out.found(m); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// notes is what came up while a row was sifted.
-type notes struct {
-	unknown []int // steps that did not know
-	found   []contamination.Match
-}
-
-// sift puts a row through the steps before end: why it was dropped and at which step, or
-// nil and end.
-func (s *sieve) sift(row *rules.Row, end int) (d *drop, at int, n notes, err error) {
-	var unsure []contamination.Unknown
-	matched := false
-	for i, step := range s.steps[:end] {
-		switch {
-		case step.admission:
-			d = standingDrop(s.standings, row.Task.TaskID)
-		case step.rule != nil:
-			said, err := step.rule.Decide(row)
-			if err != nil {
-				return nil, i, n, err
-			}
-			if said.Unknown {
-				n.unknown = append(n.unknown, i)
-			}
-			d = ruleDrop(step.name, said)
-		default:
-			if !matched {
-				n.found, unsure = s.index.Match(row.Task, s.checks)
-				matched = true
-			}
-			if slices.ContainsFunc(unsure, func(u contamination.Unknown) bool { return slices.Contains(step.checks, u.Check) }) {
-				n.unknown = append(n.unknown, i)
-			}
-			d = step.matchDrop(n.found)
-		}
-		if d != nil {
-			return d, i, n, nil
-		}
-	}
-	return nil, end, n, nil
 }

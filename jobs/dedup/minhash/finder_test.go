@@ -152,15 +152,6 @@ func TestChain(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
-	t.Parallel()
-	got := Words("Don't sum_all(x2, ÿ)—日本語 and 中a e\u0301 +")
-	want := []string{"Don", "t", "sum_all", "x2", "ÿ", "日", "本", "語", "and", "中", "a", "e\u0301"}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-}
-
 func TestBadOptions(t *testing.T) {
 	t.Parallel()
 	for _, o := range []Options{{}, {N: 5, Bands: 1, Rows: 1, Jaccard: 1.5}, {N: 0, Bands: 1, Rows: 1, Jaccard: 1}, {N: 1, Bands: -1, Rows: 1, Jaccard: 1}} {

@@ -18,6 +18,7 @@ const (
 	PatchSimilarity Check = "patch_similarity" // a gold patch that is nearly the same
 	Intent          Check = "intent"           // the same request, but for spelling
 	StatementNgram  Check = "statement_ngram"  // runs of words in common
+	StatementCosine Check = "statement_cosine" // a statement that is close by its embedding
 	TestNames       Check = "test_names"       // the same tests to pass, in a repository of the same name
 	LaterBase       Check = "later_base"       // made after the fix of an evaluation task of its repository
 	SameRepo        Check = "same_repo"        // the same repository at all
@@ -25,11 +26,12 @@ const (
 )
 
 // All is every check in order.
-var All = []Check{InstanceID, RepoCommit, PullRequest, PatchHash, PatchSimilarity, Intent, StatementNgram, TestNames, LaterBase, SameRepo, EvalSite}
+var All = []Check{InstanceID, RepoCommit, PullRequest, PatchHash, PatchSimilarity, Intent, StatementNgram, StatementCosine, TestNames, LaterBase, SameRepo, EvalSite}
 
 // Default is the checks that are made when nothing else is said: all but the two that cut
-// off everything near an evaluation set.
-var Default = All[:len(All)-2]
+// off everything near an evaluation set, and StatementCosine, which says little more than
+// StatementNgram without a model and must be paid for with one.
+var Default = []Check{InstanceID, RepoCommit, PullRequest, PatchHash, PatchSimilarity, Intent, StatementNgram, TestNames, LaterBase}
 
 // ParseChecks reads names of checks; twice the same is once.
 func ParseChecks(names []string) ([]Check, error) {
@@ -67,10 +69,15 @@ type Limits struct {
 	Patch float64 `json:"patch"`
 	// Tests is the least share of an evaluation task's FAIL_TO_PASS among the task's.
 	Tests float64 `json:"tests"`
+	// Cosine is the least cosine of statements' embeddings. It is left out of settings in
+	// which StatementCosine is not made.
+	Cosine float64 `json:"cosine,omitempty"`
 }
 
 // DefaultLimits is what is used when nothing else is said.
-func DefaultLimits() Limits { return Limits{Ngram: 13, Coverage: 0, Patch: 0.8, Tests: 0.5} }
+func DefaultLimits() Limits {
+	return Limits{Ngram: 13, Coverage: 0, Patch: 0.8, Tests: 0.5, Cosine: 0.9}
+}
 
 // Match is a task found in an evaluation set.
 type Match struct {

@@ -5,5 +5,6 @@
 // any order, and the answer depends on nothing but the two. What a check needs and a row
 // does not have (a date, a repository) is "not known" and counted, never "clean".
 //
-// It compares text and names only: meanings (cosine of embeddings) are not compared.
+// An Index compares text and names; Meanings compares statements by their embeddings, many
+// tasks at a time, which it asks somebody else for. Merge puts what both found together.
 package contamination

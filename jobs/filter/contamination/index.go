@@ -107,9 +107,11 @@ func pull(t *record.Task) string {
 	return ""
 }
 
-// best keeps of each evaluation set and check the nearest task; of equals the first by id.
-// A task that shares its repository with five hundred others is one finding, not five hundred.
-func best(list []Match) []Match {
+// Merge is findings of a task as one list: of each check, in the order of All, and evaluation
+// set the nearest task; of equals the first by id. A task that shares its repository with
+// five hundred others is one finding, not five hundred.
+func Merge(lists ...[]Match) []Match {
+	list := slices.Concat(lists...)
 	slices.SortFunc(list, func(a, b Match) int {
 		return cmp.Or(slices.Index(All, a.Rule)-slices.Index(All, b.Rule), cmp.Compare(a.EvalSet, b.EvalSet), cmp.Compare(b.Score, a.Score), cmp.Compare(a.EvalID, b.EvalID))
 	})

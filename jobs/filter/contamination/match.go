@@ -10,11 +10,12 @@ import (
 
 // Match is where a task is found, at most once for each check and evaluation set, in the
 // order of All; and which checks could not be made of it. Its patch must be whole.
+// StatementCosine is for Meanings to make.
 func (x *Index) Match(t *record.Task, checks []Check) (found []Match, unknown []Unknown) {
 	f := x.facts(t)
 	add := func(c Check, n int, score float64) {
 		e := x.entries[n]
-		found = append(found, Match{TaskID: t.TaskID, EvalSet: e.set, EvalID: e.id, Rule: c, Score: math.Round(score*1e6) / 1e6})
+		found = append(found, Match{TaskID: t.TaskID, EvalSet: e.set, EvalID: e.id, Rule: c, Score: rounded(score)})
 	}
 	same := func(c Check, list []int) {
 		for _, n := range list {
@@ -64,8 +65,11 @@ func (x *Index) Match(t *record.Task, checks []Check) (found []Match, unknown []
 			same(c, x.bySite[f.site])
 		}
 	}
-	return best(found), unknown
+	return Merge(found), unknown
 }
+
+// rounded is a score as it is told, and by which the nearest is chosen.
+func rounded(score float64) float64 { return math.Round(score*1e6) / 1e6 }
 
 // later finds evaluation tasks of the same repository that were fixed before the task was
 // made: its tree has their fixes. The date of both is when their pull request was opened,

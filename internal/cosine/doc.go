@@ -1,5 +1,6 @@
-// Package cosine finds, among vectors that are kept, the earliest one whose cosine with
-// another vector is at least tau. It knows vectors and nothing of what they stand for.
+// Package cosine finds, among vectors that are kept, those whose cosine with another vector
+// is at least tau: the earliest one (Finder), or all of them (Near). It knows vectors and
+// nothing of what they stand for.
 //
 // The cosine of two rows is defined as the dot product, summed in float64 in a fixed order, of
 // their vectors as Unit makes them: of length one in float64, then rounded to float32. All
@@ -16,6 +17,6 @@
 //   - by a longer prefix, for what is left;
 //   - by the whole product in float32, unless it is within rounding of tau.
 //
-// A vector whose twin is found is compared no further. Beyond a million rows SimHash may
+// A Finder compares a vector whose twin is found no further. Beyond a million rows SimHash may
 // find the pairs instead, which misses some; what it finds is decided the same way.
 package cosine

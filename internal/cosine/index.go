@@ -47,6 +47,8 @@ func (x *Index) Add(q *Query) {
 	x.kept = append(x.kept, q)
 }
 
+func (x *Index) panelCount() int { return (len(x.kept) + panelKeys - 1) / panelKeys }
+
 func (x *Index) panelLen() int { return x.near.width * panelKeys }
 
 func (x *Index) panel(i int) []float32 { return x.panels[i*x.panelLen() : (i+1)*x.panelLen()] }
@@ -64,15 +66,21 @@ const (
 // a duplicate of.
 func (x *Index) First(ctx context.Context, queries []*Query, from int) ([]Hit, error) {
 	hits := make([]Hit, len(queries))
+	return hits, x.parts(ctx, len(queries), func(ctx context.Context, lo, hi int) error {
+		return x.search(ctx, queries[lo:hi], hits[lo:hi], from)
+	})
+}
+
+// parts divides n queries into searches: enough for all goroutines, of no more rows than one
+// takes.
+func (x *Index) parts(ctx context.Context, n int, search func(ctx context.Context, lo, hi int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(x.Workers, 1))
-	// Enough parts for all goroutines, of no more rows than a search takes.
-	rows := min(searchRows, max(quadQuery, (len(queries)+max(x.Workers, 1)-1)/max(x.Workers, 1)))
-	for lo := 0; lo < len(queries); lo += rows {
-		hi := min(lo+rows, len(queries))
-		g.Go(func() error { return x.search(ctx, queries[lo:hi], hits[lo:hi], from) })
+	rows := min(searchRows, max(quadQuery, (n+max(x.Workers, 1)-1)/max(x.Workers, 1)))
+	for lo := 0; lo < n; lo += rows {
+		g.Go(func() error { return search(ctx, lo, min(lo+rows, n)) })
 	}
-	return hits, g.Wait()
+	return g.Wait()
 }
 
 // one is First for a single query.
@@ -91,15 +99,14 @@ type searching struct {
 }
 
 func (x *Index) search(ctx context.Context, queries []*Query, hits []Hit, from int) error {
-	s := &searching{rows: make([]int, len(queries))}
-	for i := range queries {
-		s.rows[i], hits[i] = i, none
+	for i := range hits {
+		hits[i] = none
 	}
 	if from >= len(x.kept) {
 		return nil
 	}
-	x.pack(s, queries)
-	panels := (len(x.kept) + panelKeys - 1) / panelKeys
+	s := x.searching(queries)
+	panels := x.panelCount()
 	for lo := from / panelKeys; lo < panels && len(s.rows) > 0; lo += x.tile {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -110,6 +117,16 @@ func (x *Index) search(ctx context.Context, queries []*Query, hits []Hit, from i
 		x.settle(s, queries, hits, lo*panelKeys)
 	}
 	return nil
+}
+
+// searching begins a search for all of the queries.
+func (x *Index) searching(queries []*Query) *searching {
+	s := &searching{rows: make([]int, len(queries))}
+	for i := range s.rows {
+		s.rows[i] = i
+	}
+	x.pack(s, queries)
+	return s
 }
 
 // pack lays the near views of the queries that are left in quads.

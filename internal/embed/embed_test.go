@@ -147,7 +147,7 @@ func TestBadAnswersAndObjects(t *testing.T) {
 func TestNgram(t *testing.T) {
 	t.Parallel()
 	cos := func(a, b string) float64 {
-		x, y := Ngram(a, strings.Fields(a)), Ngram(b, strings.Fields(b))
+		x, y := Ngram(a), Ngram(b)
 		var xy, xx, yy float64
 		for i := range x {
 			xy, xx, yy = xy+float64(x[i])*float64(y[i]), xx+float64(x[i])*float64(x[i]), yy+float64(y[i])*float64(y[i])
@@ -161,18 +161,18 @@ func TestNgram(t *testing.T) {
 	if c := cos(a, "sorting a table by two of its columns forgets the first of them"); c > 0.5 {
 		t.Errorf("other words have cosine %v", c)
 	}
-	for _, v := range Ngram("", nil) {
+	for _, v := range Ngram("") {
 		if v != 0 {
 			t.Fatal("nothing has a vector")
 		}
 	}
 	for _, text := range []string{"a", "+", "ab", "日"} {
-		if slices.Max(Ngram(text, nil)) == 0 && slices.Min(Ngram(text, nil)) == 0 {
+		if slices.Max(Ngram(text)) == 0 && slices.Min(Ngram(text)) == 0 {
 			t.Errorf("%q has no vector", text)
 		}
 	}
 	for range 20 { // maps yield in any order
-		if !slices.Equal(Ngram(a, strings.Fields(a)), Ngram(a, strings.Fields(a))) {
+		if !slices.Equal(Ngram(a), Ngram(a)) {
 			t.Fatal("two vectors of one text")
 		}
 	}

@@ -32,8 +32,8 @@ type prepared struct {
 
 // NewFinder makes a finder; the first vectors say how long vectors are.
 func NewFinder(o Options) (*Finder, error) {
-	if !(o.Tau > 0 && o.Tau <= 1) {
-		return nil, fmt.Errorf("a least cosine of %v: must be over 0 and at most 1", o.Tau)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	return &Finder{o: o, equal: map[uint64][]int{}, ready: map[int]*prepared{}}, nil
 }

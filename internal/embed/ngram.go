@@ -1,14 +1,11 @@
-// Package embed makes vectors of texts: by the embeddings of a model server, each asked for
-// once and then kept in a store, or without a server by hashing n-grams.
-//
-// The vectors are as they come, of any length; whether they are fit for a cosine is
-// for those who take one to see.
 package embed
 
 import (
 	"math"
 
 	"github.com/cespare/xxhash/v2"
+
+	"orchard/internal/wording"
 )
 
 // NgramMethod names the hashed n-grams and all that decides their numbers.
@@ -21,8 +18,8 @@ const NgramDim = 1024
 // characters, each hashed to a place and a sign and weighted with 1+ln(count). It knows
 // nothing of meaning: it is close for texts with mostly the same wording. The vector of
 // an empty text is zero.
-func Ngram(text string, words []string) []float32 {
-	counts := map[uint64]int{}
+func Ngram(text string) []float32 {
+	counts, words := map[uint64]int{}, wording.Words(text)
 	for i, w := range words {
 		counts[xxhash.Sum64String("w "+w)]++
 		if i > 0 {

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"orchard/jobs/dedup/greedy"
 )
 
 // share scales the sizes of the benchmark: ORCHARD_BENCH_SHARE, 1 without.
@@ -29,7 +27,7 @@ func share(b *testing.B) float64 {
 }
 
 // planted checks a result against what the generator knows.
-func (p *paper) planted(t testing.TB, got []greedy.Decision) {
+func (p *paper) planted(t testing.TB, got []decision) {
 	t.Helper()
 	for i, d := range got {
 		if want := p.first[p.cluster[i]] == i; d.Kept() != want {
@@ -50,9 +48,9 @@ func BenchmarkPaper(b *testing.B) {
 		Path(), workers, n, len(p.first), least, most, middle, 100*(1-float64(len(p.first))/float64(n)), paperTau)
 	b.Logf("pairs of a row and a kept row of another cluster: unrelated ones have cosine %.3f +- %.3f, %.2f%% lie in 0.985 to 0.995", mean, spread, 100*close)
 	for b.Loop() {
-		ours, got := timed(func() []greedy.Decision { return run(b, p.rows, 1024, Options{Tau: paperTau, Workers: workers}) })
+		ours, got := timed(func() []decision { return run(b, p.rows, 1024, Options{Tau: paperTau, Workers: workers}) })
 		p.planted(b, got)
-		product, blocked := timed(func() []greedy.Decision { return productLoop(b, p.rows, paperTau, workers) })
+		product, blocked := timed(func() []decision { return productLoop(b, p.rows, paperTau, workers) })
 		equal(b, "blocked product", got, blocked)
 		pairs := comparisons(got)
 		b.Logf("ratio %.1f (processors %.1f): %d rows, ours %v, blocked product %v, %.3g pairs at %.1f GFLOP a processor second; the same %d rows kept",
@@ -61,8 +59,8 @@ func BenchmarkPaper(b *testing.B) {
 	}
 	p = nil
 	small := newPaper(int(20_000*share(b)), 4096)
-	one, got := timed(func() []greedy.Decision { return run(b, small.rows, 1024, Options{Tau: paperTau, Workers: 1}) })
-	scalar, want := timed(func() []greedy.Decision { return scalarLoop(small.rows, paperTau) })
+	one, got := timed(func() []decision { return run(b, small.rows, 1024, Options{Tau: paperTau, Workers: 1}) })
+	scalar, want := timed(func() []decision { return scalarLoop(small.rows, paperTau) })
 	equal(b, "scalar loop", got, want)
 	small.planted(b, got)
 	pairs := comparisons(got)
@@ -75,7 +73,7 @@ func BenchmarkPaper(b *testing.B) {
 // as well.
 type spent struct{ wall, cpu float64 }
 
-func timed(do func() []greedy.Decision) (took spent, out []greedy.Decision) {
+func timed(do func() []decision) (took spent, out []decision) {
 	began, before := time.Now(), processor()
 	out = do()
 	return spent{time.Since(began).Seconds(), processor() - before}, out
@@ -91,7 +89,7 @@ func processor() float64 {
 
 func (s spent) String() string { return fmt.Sprintf("%.2f s (processors %.2f s)", s.wall, s.cpu) }
 
-func equal(b *testing.B, what string, got, want []greedy.Decision) {
+func equal(b *testing.B, what string, got, want []decision) {
 	b.Helper()
 	if !slices.Equal(got, want) {
 		b.Fatalf("the %s decides other rows", what)
@@ -99,7 +97,7 @@ func equal(b *testing.B, what string, got, want []greedy.Decision) {
 }
 
 // comparisons is how many pairs of a row and an earlier kept row there are.
-func comparisons(d []greedy.Decision) (pairs float64) {
+func comparisons(d []decision) (pairs float64) {
 	kept := 0
 	for _, d := range d {
 		pairs += float64(kept)
@@ -112,11 +110,11 @@ func comparisons(d []greedy.Decision) (pairs float64) {
 
 // productLoop is the plain way with the same vector instructions: each block of rows times
 // all that is kept, in tiles that fit the caches; then the rows that are left, one by one.
-func productLoop(t testing.TB, rows [][]float32, tau float64, workers int) []greedy.Decision {
+func productLoop(t testing.TB, rows [][]float32, tau float64, workers int) []decision {
 	dim := len(rows[0])
 	x := NewIndex(dim, Options{Tau: tau, Workers: workers, prefix: dim})
 	var keptRows []int
-	out := make([]greedy.Decision, len(rows))
+	out := make([]decision, len(rows))
 	const block = 512
 	for lo := 0; lo < len(rows); lo += block {
 		hi := min(lo+block, len(rows))
@@ -146,10 +144,10 @@ func productLoop(t testing.TB, rows [][]float32, tau float64, workers int) []gre
 				}
 			}
 			if hits[i].Key >= 0 {
-				out[lo+i] = greedy.Decision{Twin: keptRows[hits[i].Key], Score: min(hits[i].Score, 1)}
+				out[lo+i] = decision{Twin: keptRows[hits[i].Key], Score: min(hits[i].Score, 1)}
 				continue
 			}
-			out[lo+i] = greedy.Decision{By: -1, Twin: -1}
+			out[lo+i] = decision{Twin: -1}
 			keptRows = append(keptRows, lo+i)
 			x.Add(q)
 		}
@@ -181,17 +179,17 @@ func (x *Index) everything(queries []*Query, hits []Hit) error {
 }
 
 // scalarLoop is the plain loop over rows and kept rows, eight products at a time.
-func scalarLoop(rows [][]float32, tau float64) []greedy.Decision {
+func scalarLoop(rows [][]float32, tau float64) []decision {
 	var kept []int
-	out := make([]greedy.Decision, len(rows))
+	out := make([]decision, len(rows))
 	off := rounding(dotTerms(len(rows[0])))
 	for i, v := range rows {
-		out[i] = greedy.Decision{By: -1, Twin: -1}
+		out[i] = decision{Twin: -1}
 		hit := false
 		for _, k := range kept {
 			if s := float64(dotPlain(v, rows[k])); s >= tau-off && !hit {
 				if s = Score(v, rows[k]); s >= tau {
-					out[i], hit = greedy.Decision{Twin: k, Score: min(s, 1)}, true
+					out[i], hit = decision{Twin: k, Score: min(s, 1)}, true
 				}
 			}
 		}

@@ -1,7 +1,6 @@
 package cosine
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -9,36 +8,50 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"orchard/jobs/dedup/greedy"
 )
 
-// given is a finder over vectors that are in memory.
-type given struct {
-	*Finder
-	vectors [][]float32
+// decision is what became of a row: Twin is the kept row that it is a duplicate of, -1 for
+// one that is kept itself.
+type decision struct {
+	Twin  int
+	Score float64
 }
 
-func (g given) Prepare(ctx context.Context, rows []int) error {
-	list := make([][]float32, len(rows))
-	for i, row := range rows {
-		list[i] = g.vectors[row]
+func (d decision) Kept() bool { return d.Twin < 0 }
+
+// decided puts vectors through a finder, a block at a time.
+func decided(t testing.TB, f *Finder, vectors [][]float32, block int) []decision {
+	t.Helper()
+	out := make([]decision, len(vectors))
+	for lo := 0; lo < len(vectors); lo += block {
+		hi := min(lo+block, len(vectors))
+		rows := make([]int, hi-lo)
+		for i := range rows {
+			rows[i] = lo + i
+		}
+		if err := f.Prepare(t.Context(), rows, vectors[lo:hi]); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			out[row] = decision{Twin: -1}
+			if twin, score, found := f.First(row); found {
+				out[row] = decision{twin, score}
+			} else {
+				f.Keep(row)
+			}
+		}
+		f.Forget(rows)
 	}
-	return g.Finder.Prepare(ctx, rows, list)
+	return out
 }
 
-func (given) Refuse(int) string { return "" }
-
-func run(t testing.TB, vectors [][]float32, block int, o Options) []greedy.Decision {
+func run(t testing.TB, vectors [][]float32, block int, o Options) []decision {
 	t.Helper()
 	f, err := NewFinder(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := greedy.Run(t.Context(), len(vectors), block, given{f, vectors})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := decided(t, f, vectors, block)
 	if len(f.ready) > 0 {
 		t.Fatalf("%d rows are not forgotten", len(f.ready))
 	}
@@ -58,10 +71,10 @@ func units(t testing.TB, raw [][]float32) [][]float32 {
 }
 
 // reference is the plain loop in float64, from the vectors as they came.
-func reference(raw [][]float32, tau float64) []greedy.Decision {
+func reference(raw [][]float32, tau float64) []decision {
 	var kept []int
 	unit := make([][]float64, len(raw))
-	out := make([]greedy.Decision, len(raw))
+	out := make([]decision, len(raw))
 	for i, v := range raw {
 		var n float64
 		for _, f := range v {
@@ -70,14 +83,14 @@ func reference(raw [][]float32, tau float64) []greedy.Decision {
 		for _, f := range v {
 			unit[i] = append(unit[i], float64(float32(float64(f)/math.Sqrt(n))))
 		}
-		out[i] = greedy.Decision{By: -1, Twin: -1}
+		out[i] = decision{Twin: -1}
 		for _, k := range kept {
 			var dot float64
 			for j := range v {
 				dot += unit[i][j] * unit[k][j]
 			}
 			if dot >= tau || slices.Equal(unit[i], unit[k]) {
-				out[i] = greedy.Decision{Twin: k, Score: min(dot, 1)}
+				out[i] = decision{Twin: k, Score: min(dot, 1)}
 				break
 			}
 		}
@@ -88,7 +101,7 @@ func reference(raw [][]float32, tau float64) []greedy.Decision {
 	return out
 }
 
-func same(t testing.TB, what string, got, want []greedy.Decision) {
+func same(t testing.TB, what string, got, want []decision) {
 	t.Helper()
 	for i := range want {
 		if got[i].Kept() != want[i].Kept() || got[i].Twin != want[i].Twin || math.Abs(got[i].Score-want[i].Score) > 1e-6 {
@@ -249,17 +262,14 @@ func TestApproximateSearch(t *testing.T) {
 	t.Parallel()
 	raw := around(rand.New(rand.NewPCG(5, 6)), 1500, 200, 40, 0.995)
 	vectors := units(t, raw)
-	var results [][]greedy.Decision
+	var results [][]decision
 	for _, c := range []struct{ block, workers int }{{128, 1}, {128, 4}, {7, 3}} {
 		f, err := NewFinder(Options{Tau: 0.99, Workers: c.workers, Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.Approximate(func(row int) bool { return row%2 == 0 })
-		got, err := greedy.Run(t.Context(), len(vectors), c.block, given{f, vectors})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := decided(t, f, vectors, c.block)
 		r, err := f.Recall(t.Context())
 		if err != nil || r.Sample != 750 || r.Recall == nil || *r.Recall < 0.95 || *r.Recall > 1 || r.Bits != 24 || r.Tables != 16 {
 			t.Fatalf("recall %+v, %v", r, err)

@@ -1,6 +1,7 @@
 package cosine
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 )
@@ -21,6 +22,13 @@ type Options struct {
 	prefix int     // of the first bound; 0 chooses
 	tile   int     // panels in a tile of the search; 0 is tilePanels
 	with   kernels // the zero value is the fastest
+}
+
+func (o Options) check() error {
+	if !(o.Tau > 0 && o.Tau <= 1) {
+		return fmt.Errorf("a least cosine of %v: must be over 0 and at most 1", o.Tau)
+	}
+	return nil
 }
 
 // space is what is fixed for vectors of one length.
