@@ -4,6 +4,8 @@ GO ?= go
 # One setting for programs and tests, so that each package is compiled once. The agent
 # must be static: it runs in any image.
 export CGO_ENABLED ?= 0
+# Without the folder's name in what is compiled, a clone elsewhere uses what another has compiled.
+export GOFLAGS ?= -trimpath
 LDFLAGS := -s -w
 PKGS := ./...
 
@@ -18,8 +20,8 @@ demo: ## run the main job on the tasks that come with it, without a model
 	bin/orchard run swe-sft -p rollouts=2 -p out=demo/data --state-dir demo/state
 
 test: ## run the tests (make lint vets)
-	$(GO) test -vet=off -timeout 20m $(PKGS)
-	cd test/argo && $(GO) test -vet=off -timeout 20m ./...
+	$(GO) test -vet=off -timeout 20m $(TESTFLAGS) $(PKGS)
+	cd test/argo && $(GO) test -vet=off -timeout 20m $(TESTFLAGS) ./...
 
 e2e: ## run the tests on a real cluster, which is brought up if it is not (as root)
 	test/e2e/kube/run.sh
