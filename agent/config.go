@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +37,7 @@ type Config struct {
 	Identity []byte
 	// Closed are addresses where something listens that must not be reachable from here:
 	// nothing is run before none is.
-	Closed []string
+	Closed []netip.AddrPort
 }
 
 // ParseConfig reads flags and their environment twins; environ is os.Environ()'s. Its
@@ -69,7 +69,7 @@ func ParseConfig(args, environ []string, out io.Writer) (Config, error) {
 	keysFile := text("keys-file", "", "a `FILE` with those keys")
 	cwd := text("cwd", "/workspace", "default working `FOLDER` of commands and relative paths, made when absent")
 	spool := text("spool", filepath.Join(os.TempDir(), "orchard-agent"), "`FOLDER` for output that is too long for memory")
-	closed := text("closed", "", "`ADDRESSES` (host:port, separated by commas) where something listens that a closed network does not reach: nothing is run before that holds")
+	closed := text("closed", "", "`ADDRESSES` (host:port, by number, separated by commas) where something listens that a closed network does not reach: nothing is run before that holds")
 	hide := text("hide", "", "`PREFIXES` (separated by commas or spaces) of variables that commands do not get, unless --env gives them")
 	lease := text("lease", "0s", "`DURATION` after which the sandbox ends without a heartbeat; 0s is never")
 	given := map[string]string{}
@@ -97,10 +97,11 @@ func ParseConfig(args, environ []string, out io.Writer) (Config, error) {
 		problems = append(problems, fmt.Errorf("--lease: %q is not a duration like 90s", *lease))
 	}
 	for _, address := range words(*closed) {
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			problems = append(problems, fmt.Errorf("--closed: %w", err))
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--closed: %q is not an address by number and a port", address))
 		}
-		c.Closed = append(c.Closed, address)
+		c.Closed = append(c.Closed, at)
 	}
 	// No flag, which everybody on the machine could read.
 	if seed, ok := own["IDENTITY"]; ok {

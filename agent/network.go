@@ -2,20 +2,15 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"net"
 	"net/http"
-	"os"
+	"net/netip"
 	"time"
 
 	"orchard/agent/wire"
 )
 
-const (
-	probePause = 50 * time.Millisecond
-	probeTries = 3
-)
+const probePause = 50 * time.Millisecond
 
 // probeTimes is how long an answer is waited for, one after the other: silence may be a
 // policy that drops packets, or a machine that is busy, so it counts when it lasts. A
@@ -26,12 +21,12 @@ var probeTimes = []time.Duration{300 * time.Millisecond, time.Second}
 // A cluster puts a Pod's policies in place some time after the Pod has started, and
 // until then everything is open.
 type network struct {
-	beyond []string // addresses where something listens, out of reach of a closed network
+	beyond []netip.AddrPort // addresses where something listens, out of reach of a closed network
 	log    *slog.Logger
 	closed chan struct{} // closed when the network is
 }
 
-func newNetwork(beyond []string, log *slog.Logger) *network {
+func newNetwork(beyond []netip.AddrPort, log *slog.Logger) *network {
 	n := &network{beyond: beyond, log: log, closed: make(chan struct{})}
 	if len(beyond) == 0 {
 		close(n.closed)
@@ -40,13 +35,18 @@ func newNetwork(beyond []string, log *slog.Logger) *network {
 }
 
 // awaitClosed returns true when none of the addresses can be reached, false when ctx is over.
+// It is seen twice: rules may be on their way, and what listens may be away for a moment.
 func (n *network) awaitClosed(ctx context.Context) bool {
 	told := false
 	for _, address := range n.beyond {
-		for reachable(ctx, address) {
-			if !told {
-				told = true
-				n.log.Warn("the network is open: nothing runs until its policy is in force", "reachable", address)
+		for seen := 0; seen < 2; {
+			if reachable(ctx, address) {
+				if seen = 0; !told {
+					told = true
+					n.log.Warn("the network is open: nothing runs until its policy is in force", "reachable", address)
+				}
+			} else {
+				seen++
 			}
 			select {
 			case <-ctx.Done():
@@ -58,49 +58,19 @@ func (n *network) awaitClosed(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// reachable reports whether address answers, or may: whatever is not refused must be
-// silent for all of probeTimes.
-func reachable(ctx context.Context, address string) bool {
+// reachable reports whether address answers, or may: what is not refused must be silent for
+// all of probeTimes, and what could not be tried says nothing.
+func reachable(ctx context.Context, address netip.AddrPort) bool {
 	for _, wait := range probeTimes {
-		switch answer := probe(ctx, address, wait); {
-		case answer == nil:
-			return true
-		case !isTimeout(answer):
+		switch probe(ctx, address, wait) {
+		case refused:
 			return false
+		case silent: // it is waited for longer
+		default:
+			return true
 		}
 	}
 	return false
-}
-
-// isTimeout tells silence from a refusal. Dialers name it in more than one way.
-func isTimeout(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded)
-}
-
-// probe tries several times at once: one packet that is lost must not look like a closed
-// network. It returns nil when a try is answered, and else the error of the last.
-func probe(ctx context.Context, address string, wait time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	tries := make(chan error, probeTries)
-	for range probeTries {
-		go func() {
-			var d net.Dialer
-			c, err := d.DialContext(ctx, "tcp", address)
-			if err == nil {
-				c.Close()
-			}
-			tries <- err
-		}()
-	}
-	var err error
-	for range probeTries {
-		if err = <-tries; err == nil {
-			return nil
-		}
-	}
-	return err
 }
 
 func (n *network) isClosed() bool {

@@ -7,10 +7,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"orchard/agent/wire"
 )
@@ -22,7 +25,7 @@ func TestNetworkClosesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s, err := newServer(t.Context(), Config{Cwd: t.TempDir(), Spool: t.TempDir(), Lease: time.Hour, Closed: []string{l.Addr().String()}}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	s, err := newServer(t.Context(), Config{Cwd: t.TempDir(), Spool: t.TempDir(), Lease: time.Hour, Closed: []netip.AddrPort{addressOf(l)}}, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,22 +86,80 @@ func TestHiddenVariables(t *testing.T) {
 	}
 }
 
-// Silence is believed when it lasts: an answer that is late, as on a busy machine, is one.
-func TestSilenceIsNoAnswerYet(t *testing.T) {
+func addressOf(l net.Listener) netip.AddrPort { return netip.MustParseAddrPort(l.Addr().String()) }
+
+// A refusal is believed at once, silence when it lasts, and what listens never: also when this
+// process comes so late to look that its time is over.
+func TestProbe(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	err = probe(t.Context(), l.Addr().String(), time.Nanosecond) // no time to answer in
-	if err == nil || !isTimeout(err) {
-		t.Fatalf("a probe without time ended with %v", err)
+	gone, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !reachable(t.Context(), l.Addr().String()) {
-		t.Error("what listens is taken for closed")
+	gone.Close()
+	for _, wait := range []time.Duration{0, time.Nanosecond, time.Minute} {
+		if got := probe(t.Context(), addressOf(l), wait); got != accepted {
+			t.Errorf("what listens, within %v: %v", wait, got)
+		}
+		if got := probe(t.Context(), addressOf(gone), wait); got != refused {
+			t.Errorf("what is gone, within %v: %v", wait, got)
+		}
 	}
-	if err := probe(t.Context(), "127.0.0.1:1", time.Minute); err == nil || isTimeout(err) {
-		t.Errorf("a refusal is %v, and is believed at once", err)
+	l.Close()
+	if reachable(t.Context(), addressOf(l)) {
+		t.Error("what is closed is taken for open")
+	}
+	quiet := full(t)
+	began := time.Now()
+	if got := probe(t.Context(), quiet, 200*time.Millisecond); got != silent || time.Since(began) < 200*time.Millisecond {
+		t.Errorf("what is silent: %v after %v", got, time.Since(began))
+	}
+	if reachable(t.Context(), quiet) {
+		t.Error("what stays silent is taken for open")
+	}
+}
+
+// full is the address of a listener that answers nobody any more: its queue is full.
+func full(t *testing.T) netip.AddrPort {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(name.(*unix.SockaddrInet4).Port))
+	for { // until one is not answered
+		c, err := net.DialTimeout("tcp", at.String(), 300*time.Millisecond)
+		if err != nil {
+			return at
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+}
+
+// Only an answer, or the lack of any way, is a refusal.
+func TestMeaning(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]answer{
+		nil: accepted, unix.ECONNREFUSED: refused, unix.EHOSTUNREACH: refused, unix.EPERM: refused, unix.ETIMEDOUT: silent,
+		unix.EMFILE: untried, unix.ENOBUFS: untried, unix.EADDRNOTAVAIL: untried,
+	} {
+		if got := meaning(err); got != want {
+			t.Errorf("%v means %v, want %v", err, got, want)
+		}
 	}
 }

@@ -259,9 +259,14 @@ func (b *bench) clean(ctx context.Context, width int) {
 	work.SetLimit(width)
 	for _, box := range b.boxes {
 		work.Go(func() error {
-			if err := box.Delete(ctx); err != nil {
+			err := box.Delete(ctx)
+			if err != nil && ctx.Err() == nil { // the service was busy with the others
+				err = box.Delete(ctx)
+			}
+			if name, _ := kind(err); err != nil && name != "not_found" {
 				b.mu.Lock()
 				defer b.mu.Unlock()
+				b.errors["delete: "+name]++
 				b.left = append(b.left, box.ID())
 			}
 			return nil

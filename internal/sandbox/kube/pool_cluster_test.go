@@ -18,6 +18,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 
 	"orchard/internal/sandbox"
 	"orchard/internal/sandbox/control"
@@ -36,41 +38,58 @@ func smallOf(owner, image string) sandbox.Spec {
 }
 
 // watchIdle counts the idle Pods that the cluster makes, and the most there are at a time
-// of each pool, until stop.
-func (s *site) watchIdle(t *testing.T) (stop func() (made, most map[string]int)) {
+// of each pool, until stop, which waits until it has seen want of each. A watch that the API
+// server ends, as it does when it is busy, is taken up again.
+func (s *site) watchIdle(t *testing.T) (stop func(want int, pools ...string) (made, most map[string]int)) {
 	t.Helper()
-	w, err := s.client.CoreV1().Pods(s.opts.Namespace).Watch(context.Background(), metav1.ListOptions{LabelSelector: labelApp + "=" + appSandbox})
+	pods := informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithNamespace(s.opts.Namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = labelApp + "=" + appSandbox })).Core().V1().Pods().Informer()
+	var mu sync.Mutex
+	made, most, idle := map[string]int{}, map[string]int{}, map[string]string{} // the last is UID to pool
+	see := func(pool string, pod *corev1.Pod, added bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		uid := string(pod.UID)
+		if pool != "" && idle[uid] == "" && added {
+			made[pool]++
+		}
+		idle[uid] = pool
+		now := map[string]int{}
+		for _, pool := range idle {
+			if pool != "" {
+				now[pool]++
+				most[pool] = max(most[pool], now[pool])
+			}
+		}
+	}
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { see(poolOf(o.(*corev1.Pod)), o.(*corev1.Pod), true) },
+		UpdateFunc: func(_, o any) { see(poolOf(o.(*corev1.Pod)), o.(*corev1.Pod), false) },
+		DeleteFunc: func(o any) {
+			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = last.Obj
+			}
+			see("", o.(*corev1.Pod), false)
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, most, done := map[string]int{}, map[string]int{}, make(chan struct{})
-	go func() {
-		defer close(done)
-		idle := map[string]string{} // UID to pool
-		for event := range w.ResultChan() {
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok {
-				return
-			}
-			pool, uid := poolOf(pod), string(pod.UID)
-			if pool != "" && idle[uid] == "" && event.Type == "ADDED" {
-				made[pool]++
-			}
-			if idle[uid] = pool; event.Type == "DELETED" {
-				idle[uid] = ""
-			}
-			now := map[string]int{}
-			for _, pool := range idle {
-				if pool != "" {
-					now[pool]++
-					most[pool] = max(most[pool], now[pool])
-				}
-			}
-		}
-	}()
-	return func() (map[string]int, map[string]int) {
-		w.Stop()
-		<-done
+	ctx, cancel := context.WithCancel(context.Background())
+	var over sync.WaitGroup
+	over.Go(func() { pods.Run(ctx.Done()) })
+	t.Cleanup(func() { cancel(); over.Wait() })
+	if !cache.WaitForCacheSync(t.Context().Done(), pods.HasSynced) {
+		t.Fatal("the Pods are not listed")
+	}
+	return func(want int, pools ...string) (map[string]int, map[string]int) {
+		until(t, "the watch to have seen all Pods", func() (bool, string) {
+			mu.Lock()
+			defer mu.Unlock()
+			return !slices.ContainsFunc(pools, func(p string) bool { return made[p] < want }), fmt.Sprint(made)
+		})
+		cancel()
+		over.Wait()
 		return made, most
 	}
 }
@@ -95,7 +114,7 @@ func TestClusterPoolsFillOnce(t *testing.T) {
 	for i := range 5 {
 		full(t, fmt.Sprintf("p%d", i), 5, replicas...)
 	}
-	made, most := stop()
+	made, most := stop(5, "p0", "p1", "p2", "p3", "p4")
 	for i := range 5 {
 		if name := fmt.Sprintf("p%d", i); made[name] != 5 || most[name] != 5 {
 			t.Errorf("pool %s: %d Pods were made, at most %d at a time, want 5", name, made[name], most[name])
@@ -116,7 +135,7 @@ func TestClusterPoolBacksOff(t *testing.T) {
 		st, err := replicas[1].Pool(t.Context(), "p")
 		return st.Failures > 0 && strings.Contains(st.Message, "198.18.0.9") && !st.RetryAt.IsZero(), fmt.Sprintf("%+v, %v", st, err)
 	})
-	if made, most := stop(); made["p"] > 3 || most["p"] > 3 {
+	if made, most := stop(3, "p"); made["p"] > 3 || most["p"] > 3 {
 		t.Errorf("%d Pods were made, %d at a time, before the first failure; want 3", made["p"], most["p"])
 	}
 }
