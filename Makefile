@@ -79,7 +79,7 @@ soak: ## long suites, run by hand (as root): crash points, thousands of sandboxe
 	ORCHARD_SOAK=1 ORCHARD_SOAK_REPORT=$(CURDIR)/dist/soak.txt test/e2e/kube/run.sh -timeout 3h
 	@cat dist/soak.txt
 
-crash: ## kill every stage before and after each of its store writes, and run it again (about 20 min)
+crash: ## kill every stage before and after each of its store writes, and run it again (about an hour)
 	ORCHARD_SOAK=1 $(GO) test -count=1 -timeout 2h -run 'Kill|Crash|SIGTERM|StoreAway|Commit' ./cmd/orchard ./datasets/... ./internal/runner/... ./internal/objstore/...
 
 clean: ## remove what the other targets made

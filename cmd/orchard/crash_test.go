@@ -187,7 +187,13 @@ func (c crash) everywhere(t *testing.T) {
 	}
 	t.Logf("%d writes", writes)
 	every := 1
-	if !soak {
+	if text := os.Getenv("ORCHARD_SOAK_POINTS"); text != "" { // for trying the suite itself
+		points, err := strconv.Atoi(text)
+		if err != nil || points < 1 {
+			t.Fatalf("ORCHARD_SOAK_POINTS is %q, not a number of points", text)
+		}
+		every = max(1, writes/points)
+	} else if !soak {
 		every = max(1, writes/3)
 	}
 	for n := 1; n <= writes; n += every {

@@ -139,7 +139,8 @@ func (c cron) night(before *submission) *submission {
 	var name string
 	eventually(c.t, "a night", func() string {
 		var list struct{ Items []workflow }
-		if err := object(namespace, "workflows -l workflows.argoproj.io/cron-workflow="+c.name, &list); err != nil {
+		out := kubectl(c.t, "-n", namespace, "get", "workflows", "-l", "workflows.argoproj.io/cron-workflow="+c.name, "-o", "json")
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
 			return err.Error()
 		}
 		for _, w := range list.Items {

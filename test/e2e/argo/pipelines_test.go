@@ -8,8 +8,8 @@ import (
 	"orchard/datasets/record"
 )
 
-// The pipelines beside swe-sft, each on two tasks and with little room, so that they run beside
-// other tests: they make what one machine makes. make soak runs the greater ones.
+// The pipelines beside swe-sft, each on a task or two so that they run beside other tests: they
+// make what one machine makes. make soak runs the greater ones.
 func TestPipelines(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -17,13 +17,13 @@ func TestPipelines(t *testing.T) {
 		p        map[string]string
 		equal    func(t *testing.T, alone, place string)
 	}{
-		{"swe-tasks", map[string]string{"repeats": "1"}, func(t *testing.T, alone, place string) {
+		{"swe-tasks", map[string]string{"limit": "1", "repeats": "1"}, func(t *testing.T, alone, place string) {
 			same(t, place, all[record.Admission](t, alone, "admissions"), all[record.Admission](t, place, "admissions"), admissionOf)
 			for _, name := range []string{"filtered", "unique"} {
 				same(t, place, all[record.Task](t, alone, name), all[record.Task](t, place, name), func(r record.Task) any { return r })
 			}
 		}},
-		{"swe-eval", nil, func(t *testing.T, alone, place string) {
+		{"swe-eval", map[string]string{"limit": "1"}, func(t *testing.T, alone, place string) {
 			same(t, place, all[record.Rollout](t, alone, "eval"), all[record.Rollout](t, place, "eval"), essenceOf)
 			same(t, place, all[record.Evaluation](t, alone, "eval-evaluation"), all[record.Evaluation](t, place, "eval-evaluation"), sayingsOf)
 		}},
@@ -35,7 +35,7 @@ func TestPipelines(t *testing.T) {
 			place, alone, runID := prefix(t), "file://"+filepath.Join(t.TempDir(), "alone"), unique(t)
 			p := map[string]string{
 				"tasks": "examples", "out": place, "limit": "2", "seed": seed, "run-id": runID, "workers": "1",
-				"sandbox-cpu": "100m", "sandbox-memory": "512Mi",
+				"sandbox-cpu": "500m", "sandbox-memory": "512Mi",
 			}
 			maps.Copy(p, c.p)
 			s := submit(t, namespace, c.pipeline, p)
