@@ -80,9 +80,9 @@ func TestNights(t *testing.T) {
 			t.Errorf("%s has %d versions on one machine and %d on the cluster, want one a night", name, here, there)
 		}
 	}
-	same(t, place, all[record.Rollout](t, local, "eval"), all[record.Rollout](t, place, "eval"), essenceOf)
 	for _, night := range []string{first.name, second.name} {
-		same(t, place, numbersOf(t, local, night), numbersOf(t, place, night), sayingsOf)
+		same(t, place, ofNight[record.Rollout](t, local, "eval", night), ofNight[record.Rollout](t, place, "eval", night), essenceOf)
+		same(t, place, ofNight[record.Evaluation](t, local, "eval-evaluation", night), ofNight[record.Evaluation](t, place, "eval-evaluation", night), sayingsOf)
 	}
 }
 
@@ -155,12 +155,12 @@ func (c cron) night(before *submission) *submission {
 	return follow(c.t, namespace, name, "wait", "-n", namespace, name)
 }
 
-// numbersOf are the rows of one night's evaluation.
-func numbersOf(t testing.TB, place, night string) map[string]record.Evaluation {
+// ofNight are the rows of one night's version of a dataset.
+func ofNight[R record.Row](t testing.TB, place, name, night string) map[string]R {
 	t.Helper()
-	for _, uri := range datasetVersions(t, place, "eval-evaluation") {
+	for _, uri := range datasetVersions(t, place, name) {
 		if v := opened(t, uri); v.Manifest().Stage.RunID == night {
-			return rows[record.Evaluation](t, v)
+			return rows[R](t, v)
 		}
 	}
 	return nil
