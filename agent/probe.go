@@ -42,8 +42,8 @@ func probe(ctx context.Context, to netip.AddrPort, wait time.Duration) answer {
 		}
 	}
 	for end := time.Now().Add(wait); len(tries) > 0; {
-		left := time.Until(end)
-		_, err := unix.Poll(tries, max(0, int(left.Milliseconds())))
+		left := time.Until(end) // the last look is taken with none left
+		_, err := unix.Poll(tries, max(0, int((left+time.Millisecond-1)/time.Millisecond)))
 		switch {
 		case errors.Is(err, unix.EINTR) && ctx.Err() == nil:
 			continue
@@ -63,7 +63,7 @@ func probe(ctx context.Context, to netip.AddrPort, wait time.Duration) answer {
 			most = max(most, meaning(err))
 		}
 		tries = waiting
-		if left < time.Millisecond || ctx.Err() != nil {
+		if left <= 0 || ctx.Err() != nil {
 			break
 		}
 	}

@@ -7,9 +7,9 @@
 //
 // An outcome that is not known (infra_error, no_tests_ran, task_invalid) is neither pass nor
 // fail, nor part of p: its rollout is tried again, and stays among the remaining until it is
-// known or given up. Giving rollouts up never turns an early decision around: if p stays
-// within or outside the bounds for all outcomes of the remaining, it does for all outcomes of
-// some of them. A task that can no longer have NMin known outcomes, and had no decision before,
+// known or given up. Giving rollouts up never turns an early decision around: it is made when p
+// stays within or outside the bounds for all outcomes of the remaining and of any fewer, which
+// narrow bounds do not give for free (no share of 5 is above .25 and at most .34, one of 3 is). A task that can no longer have NMin known outcomes, and had no decision before,
 // is Unknown: it is neither kept nor dropped for its pass rate.
 //
 // The package knows no rollouts and no datasets. Its functions are pure.
@@ -18,6 +18,7 @@ package passrate
 import (
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Decision is what is to become of a task.
@@ -94,19 +95,37 @@ func (r Rule) Final(pass, known int) Decision {
 }
 
 // Decide is the decision when pass of the known outcomes were passes and remaining rollouts
-// may still end in a known outcome: Undecided while two outcomes of those would lead to two
-// decisions. With none remaining it is Final.
+// may still end in a known outcome or be given up: Undecided while two ends of those would lead to
+// two decisions. With none remaining it is Final.
 func (r Rule) Decide(pass, known, remaining int) (Decision, error) {
 	if pass < 0 || pass > known || remaining < 0 || known+remaining > r.N {
 		return Undecided, fmt.Errorf("pass rate: %d passes of %d known outcomes and %d remaining rollouts are not those of %d", pass, known, remaining, r.N)
 	}
-	first := r.Final(pass, known+remaining)
-	for more := 1; more <= remaining; more++ {
-		if r.Final(pass+more, known+remaining) != first {
+	if known+remaining < r.NMin {
+		return Unknown, nil
+	}
+	var first Decision
+	for n := known + remaining; n >= max(known, r.NMin); n-- { // the known ones in the end
+		d := r.all(pass, pass+n-known, n)
+		if d == Undecided || first != "" && d != first {
 			return Undecided, nil
 		}
+		first = d
 	}
 	return first, nil
+}
+
+// all is the decision for every number of passes from least to most of n: Undecided when
+// they lead to two.
+func (r Rule) all(least, most, n int) Decision {
+	low, high := int(math.Floor(r.Lo*float64(n)+slack))+1, int(math.Floor(r.Hi*float64(n)+slack)) // those that are kept
+	switch {
+	case low > high || most < low || least > high:
+		return Drop
+	case least >= low && most <= high:
+		return Keep
+	}
+	return Undecided
 }
 
 // Ahead is how many of the remaining rollouts may run at once without one in vain: with

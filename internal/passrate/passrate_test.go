@@ -136,6 +136,10 @@ func TestUnknown(t *testing.T) {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
+	narrow := Rule{N: 6, NMin: 1, Lo: .25, Hi: .34} // it holds a third, and no fifth
+	if got := decide(t, narrow, 0, 0, 5); got != Undecided {
+		t.Errorf("%+v: %s before any outcome, with one given up", narrow, got)
+	}
 	for _, c := range [][3]int{{-1, 0, 8}, {2, 1, 7}, {1, 2, 7}, {0, 0, -1}} {
 		if d, err := r.Decide(c[0], c[1], c[2]); err == nil || d != Undecided {
 			t.Errorf("%v: %v", c, d)
