@@ -197,7 +197,10 @@ func (c crash) everywhere(t *testing.T) {
 		every = max(1, writes/3)
 	}
 	for n := 1; n <= writes; n += every {
-		for _, when := range []string{"before", "after"} {
+		for i, when := range []string{"before", "after"} {
+			if !soak && n/every%2 != i {
+				continue // by turns
+			}
 			p := c.in(t)
 			at := fmt.Sprintf("%s:%d", when, n)
 			if !p.start("KILL_AT=" + at) {
