@@ -6,6 +6,7 @@ package wording
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -29,7 +30,7 @@ func Words(text string) []string {
 	}
 	for i, r := range text {
 		switch {
-		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Khmer, unicode.Lao, unicode.Myanmar) && !unicode.IsMark(r):
+		case spaceless(r) && !unicode.IsMark(r):
 			end(i)
 			start = i
 		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '_':
@@ -49,8 +50,16 @@ func Words(text string) []string {
 
 // alone reports whether a word begins in a script without spaces.
 func alone(word string) bool {
-	for _, r := range word {
-		return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Khmer, unicode.Lao, unicode.Myanmar)
-	}
-	return false
+	r, _ := utf8.DecodeRuneInString(word)
+	return spaceless(r)
+}
+
+// spaceless reports whether a letter is of a script without spaces.
+func spaceless(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Khmer, unicode.Lao, unicode.Myanmar)
+}
+
+// Runs is a text's runs of letters, digits and marks, in any script.
+func Runs(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) })
 }

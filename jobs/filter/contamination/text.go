@@ -6,19 +6,18 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
 	"orchard/internal/seal"
+	"orchard/internal/wording"
 )
 
 // words is a text's words: runs of letters, marks and digits, in one spelling (NFKC, case
 // folded), so that neither width, accents' encoding, case, spaces nor punctuation count.
 func words(s string) []string {
-	s = norm.NFKC.String(cases.Fold().String(norm.NFKC.String(s)))
-	return strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) })
+	return wording.Runs(norm.NFKC.String(cases.Fold().String(norm.NFKC.String(s))))
 }
 
 // grams is the hashes of all runs of n words. A text of fewer words has none.

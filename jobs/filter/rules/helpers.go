@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"unicode"
+
+	"orchard/internal/wording"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
 	"github.com/expr-lang/expr"
@@ -64,7 +65,7 @@ func onText(f func(string) (any, error)) func(...any) (any, error) {
 
 // Words is how many words a text has: runs of letters and digits of any script.
 func Words(s string) int {
-	return len(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }))
+	return len(wording.Runs(s))
 }
 
 // changed is how many lines a patch adds and removes, and the files it changes by their
