@@ -24,9 +24,9 @@ type lease struct {
 	timer   *time.Timer
 }
 
-// startLease is the least that a sandbox lives before anybody has reached it: a shorter lease
+// unreached is the least that a sandbox lives before anybody has reached it: a shorter lease
 // would run out while its controller finds out that it is ready.
-const startLease = 30 * time.Second
+const unreached = 30 * time.Second
 
 // newLease starts a lease of d; 0 is without end.
 func newLease(d time.Duration) *lease {
@@ -77,7 +77,7 @@ func (l *lease) shutdown() {
 // startLease begins the time until somebody reaches the sandbox.
 func (s *Server) startLease() {
 	if s.cfg.Lease > 0 {
-		s.lease.extend(max(s.cfg.Lease, startLease))
+		s.lease.extend(max(s.cfg.Lease, unreached))
 	}
 }
 

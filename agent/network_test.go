@@ -97,6 +97,9 @@ func TestProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone, err := net.Listen("tcp", "[::1]:0")
+	if err != nil { // a machine without IPv6
+		gone, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
