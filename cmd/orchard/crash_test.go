@@ -164,7 +164,10 @@ func (p pipelineRun) replayed() (n int) {
 func TestKilledAtAnyWrite(t *testing.T) {
 	sandboxtest.New(t) // skips where there are no sandboxes
 	for _, c := range crashes() {
-		t.Run(c.name, func(t *testing.T) { c.everywhere(t) })
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.everywhere(t)
+		})
 	}
 }
 
