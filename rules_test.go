@@ -98,7 +98,7 @@ func TestOneDoor(t *testing.T) {
 	}{
 		{"github.com/apache/arrow", []string{"orchard/datasets/arrowio"}},
 		{"github.com/minio/minio-go", []string{"orchard/internal/objstore/minio"}},
-		{"k8s.io/client-go", []string{"orchard/internal/sandbox/kube", "orchard/cmd/orchard-controller", "orchard/cmd/envctl", "orchard/test/e2e/kube"}},
+		{"k8s.io/client-go", []string{"orchard/internal/sandbox/kube", "orchard/cmd/orchard-controller", "orchard/cmd/envctl", "orchard/test/e2e"}},
 		{"github.com/argoproj/argo-workflows", nil}, // the tests in test/argo are a module of their own
 		// Stages have flags, and so do the programs and what they share; a package that
 		// does the work is given a struct.

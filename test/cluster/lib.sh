@@ -38,8 +38,9 @@ pid_of() {
 
 start_component() {
   pid_of "$1" >/dev/null && return
-  # What the caller has open stays with the caller: a lock that a component had would outlive it.
-  setsid bash -c 'for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd < 3)) || exec {fd}>&-; done; exec bash "$0"' \
+  # What the caller has open stays with the caller: a lock that a component had would outlive it. Machines
+  # of tests have memory to spare rather than processors, so garbage is collected less often.
+  GOGC=300 setsid bash -c 'for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd < 3)) || exec {fd}>&-; done; exec bash "$0"' \
     "$RUN/components/$1" >>"$RUN/logs/$1.log" 2>&1 </dev/null &
   echo "$! $(born $!)" >"$RUN/pids/$1"
   disown

@@ -3,27 +3,22 @@ package minio
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"os"
 	"strings"
 	"testing"
-
-	"crypto/rand"
 
 	s3 "github.com/minio/minio-go/v7"
 
 	"orchard/internal/objstore"
 	"orchard/internal/objstore/objtest"
+	"orchard/test/e2e/suite"
 )
 
 // realService is the MinIO server of the test cluster, with a bucket that goes with the test.
 func realService(t testing.TB) service {
 	t.Helper()
-	if name := t.Name(); strings.HasPrefix(name, "Test") && !strings.HasPrefix(name, "TestCluster") {
-		t.Fatal("`make e2e` runs the tests named TestCluster…, and this one needs the cluster")
-	}
-	if os.Getenv("ORCHARD_E2E") != "1" {
-		t.Skip("needs the test cluster; `make e2e` runs it")
-	}
+	suite.Need(t)
 	s := service{bucket: "orchard-" + strings.ToLower(rand.Text()), real: true, cfg: Config{
 		Endpoint:  cmp.Or(os.Getenv("ORCHARD_E2E_MINIO"), "http://198.18.255.1:9000"),
 		AccessKey: "orchard", SecretKey: "orchard-test-secret", KeySource: "the test",

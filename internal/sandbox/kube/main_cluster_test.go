@@ -23,6 +23,7 @@ import (
 	"orchard/internal/sandbox"
 	"orchard/internal/sandbox/control"
 	"orchard/internal/seal"
+	"orchard/test/e2e/suite"
 )
 
 // The images of the test cluster: with bash, with only sh, with neither.
@@ -52,12 +53,7 @@ type site struct {
 // newSite skips where there is no cluster. The namespace goes with the test.
 func newSite(t testing.TB) *site {
 	t.Helper()
-	if name := t.Name(); strings.HasPrefix(name, "Test") && !strings.HasPrefix(name, "TestCluster") {
-		t.Fatal("`make e2e` runs the tests named TestCluster…, and this one needs the cluster")
-	}
-	if os.Getenv("ORCHARD_E2E") != "1" {
-		t.Skip("needs the test cluster; `make e2e` runs it")
-	}
+	suite.Need(t)
 	opts := Defaults()
 	opts.Kubeconfig, opts.AgentImage, opts.Key = os.Getenv("KUBECONFIG"), agentImage, newKey(t)
 	opts.Namespace = "kube-test-" + seal.Random(4)

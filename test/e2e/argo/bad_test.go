@@ -27,7 +27,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{name: "NotANumber", with: map[string]string{"rollouts": "abc"}, says: []string{"rollouts", "abc"}},
 		{rare: true, name: "OutOfRange", with: map[string]string{"shards": "257"}, says: []string{"--shards: 257 must be 1 to 256"}},
-		{name: "NotInTheList", with: map[string]string{"keep": "foo"}, says: []string{`--keep: "foo" is neither resolved nor graded`}},
+		{rare: true, name: "NotInTheList", with: map[string]string{"keep": "foo"}, says: []string{`--keep: "foo" is neither resolved nor graded`}},
 		{rare: true, name: "NoTasks", with: map[string]string{"tasks": ""}, says: []string{"--in"}},
 		{name: "NoSuchTasks", with: map[string]string{"tasks": root + "/nothing.jsonl"}, says: []string{"nothing.jsonl: there is no such object"}},
 		{name: "ModelAway", with: map[string]string{"llm-url": away + "/v1"}, says: []string{away, "--llm-url", "still so after 1m0s"}},

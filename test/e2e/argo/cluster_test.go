@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"orchard/test/e2e/suite"
 )
 
 // command runs a program of the user's and gives what it printed on both outputs.
@@ -78,14 +81,20 @@ func (p pod) runs(container string) bool {
 	return false
 }
 
-// pods are those of a namespace with these labels, oldest first.
+// pods are those of a namespace with these labels, oldest first. It asks the API server itself: tests
+// look every second, and a program each time would take a good part of a small machine.
 func pods(t testing.TB, ns, selector string) []pod {
 	t.Helper()
 	var list struct{ Items []pod }
-	out := kubectl(t, "-n", ns, "get", "pods", "-l", selector, "--sort-by=.metadata.creationTimestamp", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		t.Fatal(err)
+	out, err := suite.API(t).CoreV1().RESTClient().Get().Namespace(ns).Resource("pods").Param("labelSelector", selector).
+		SetHeader("Accept", "application/json").Do(context.Background()).Raw()
+	if err == nil {
+		err = json.Unmarshal(out, &list)
 	}
+	if err != nil {
+		t.Fatalf("Pods of %s in %s: %v", selector, ns, err)
+	}
+	slices.SortStableFunc(list.Items, func(a, b pod) int { return a.Metadata.CreationTimestamp.Compare(b.Metadata.CreationTimestamp) })
 	return list.Items
 }
 

@@ -1,12 +1,17 @@
 package argo_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"orchard/test/e2e/suite"
 )
 
 // jobs runs the same stages as plain Kubernetes Jobs: the file as it is but for what its comments
@@ -27,7 +32,7 @@ func jobs(t *testing.T) {
 		"OUT: s3://orchard/data ":                   "OUT: " + place + " ",
 		"ORCHARD_RUN_ID: swe-sft-jobs-1 ":           "ORCHARD_RUN_ID: " + runID + " ",
 		`ORCHARD_ROLLOUTS: "4"`:                     fmt.Sprintf(`ORCHARD_ROLLOUTS: "%d"`, rolloutsEach),
-		`ORCHARD_SEED: "1"`:                         fmt.Sprintf("ORCHARD_SEED: %q\n      ORCHARD_LIMIT: %q\n      ORCHARD_WORKERS: \"2\"\n      ORCHARD_SANDBOX_CPU: 300m\n      ORCHARD_SANDBOX_MEMORY: 512Mi", seed, fmt.Sprint(tasks)),
+		`ORCHARD_SEED: "1"`:                         fmt.Sprintf("ORCHARD_SEED: %q\n      ORCHARD_LIMIT: %q\n      ORCHARD_WORKERS: \"2\"\n      ORCHARD_SANDBOX_CPU_REQUEST: 100m\n      ORCHARD_SANDBOX_MEMORY: 512Mi", seed, fmt.Sprint(tasks)),
 		`SHARDS: "4"`:                               `SHARDS: "2"`,
 		"completions: 4":                            "completions: 2",
 		"parallelism: 4":                            "parallelism: 2",
@@ -82,23 +87,19 @@ func killIndex(t *testing.T, runID, job string) {
 func complete(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, "complete: Job "+name, func() string {
-		if _, err := command(context.Background(), "kubectl", "-n", namespace, "wait", "job", name, "--for=condition=complete", "--timeout=1s"); err == nil {
-			return ""
-		}
-		var job struct {
-			Status struct {
-				Conditions    []struct{ Type, Status, Reason, Message string }
-				FailedIndexes string
-			}
-		}
-		if err := object(namespace, "job/"+name, &job); err != nil {
+		job, err := suite.API(t).BatchV1().Jobs(namespace).Get(t.Context(), name, meta.GetOptions{})
+		if err != nil {
 			return err.Error()
 		}
 		for _, c := range job.Status.Conditions {
-			if c.Type == "Failed" && c.Status == "True" {
-				t.Fatalf("Job %s failed: %s: %s %s", name, c.Reason, c.Message, job.Status.FailedIndexes)
+			switch {
+			case c.Status != core.ConditionTrue:
+			case c.Type == batch.JobComplete:
+				return ""
+			case c.Type == batch.JobFailed:
+				t.Fatalf("Job %s failed: %s: %s, indexes %v", name, c.Reason, c.Message, job.Status.FailedIndexes)
 			}
 		}
-		return fmt.Sprintf("%+v", job.Status)
+		return job.Status.String()
 	})
 }

@@ -3,7 +3,7 @@
 // a real object store and the policy that needs no model; and compared with `orchard run` on
 // this machine. `make e2e` installs the chart and runs this package; by itself it is skipped.
 //
-// Everything is looked at through the commands that users have: argo, kubectl, orchard.
+// Nearly everything is looked at through the commands that users have: argo, kubectl, orchard.
 package argo_test
 
 import (

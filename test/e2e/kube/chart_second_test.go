@@ -19,7 +19,8 @@ import (
 )
 
 // Second is a release beside the one that the tests run against, so that its rights can be
-// taken away and itself removed. Its namespace and that of its sandboxes are its own.
+// taken away and itself removed. Its namespace and that of its sandboxes are its own; its tests are
+// named TestSecond…, and run also while the others have no controllers.
 type Second struct {
 	Namespace, Sandboxes, Name string
 }
@@ -92,7 +93,7 @@ func without(t testing.TB, namespace, role string, rule int, verb string, do fun
 
 // `helm test` names the right that is missing: one of each Role that sandboxes and stages need;
 // in the soak each verb of both Roles in turn.
-func TestHelmTestNamesMissingRight(t *testing.T) {
+func TestSecondHelmTestNamesMissingRight(t *testing.T) {
 	t.Parallel()
 	s, all := NewSecond(t), soak
 	for _, c := range []struct{ namespace, role, check, verb, resource string }{
@@ -129,7 +130,7 @@ func TestHelmTestNamesMissingRight(t *testing.T) {
 }
 
 // Other causes are named too: the Secret with the executor's token, the image of the stages.
-func TestHelmTestNamesOtherCauses(t *testing.T) {
+func TestSecondHelmTestNamesOtherCauses(t *testing.T) {
 	if !soak {
 		t.Skip("takes minutes; `make soak` runs it")
 	}
@@ -179,7 +180,7 @@ func left(ctx context.Context, namespaced bool, args ...string) ([]string, error
 
 // After an install, a test, an upgrade and an uninstall nothing is left: not in the release's
 // namespace, not in the cluster, and no sandboxes' namespace.
-func TestUninstallLeavesNothing(t *testing.T) {
+func TestSecondUninstallLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := NewSecond(t)
 	if out, err := s.Test(t); err != nil {

@@ -48,7 +48,8 @@ func (p Part) must(verb string) string {
 // parts is what the cluster cannot do without.
 var parts = []string{"etcd", "apiserver", "controller-manager", "scheduler", "containerd", "coredns", "kubelet", "kube-proxy", "kube-router"}
 
-func TestComponentsAreHealthy(t *testing.T) {
+// Tests named TestPart… touch parts of the cluster, and run before all others and alone.
+func TestPartsAreHealthy(t *testing.T) {
 	for _, name := range parts {
 		if got := Component(t, name).Status(); got != "running" {
 			t.Errorf("%s is %s", name, got)
@@ -57,7 +58,7 @@ func TestComponentsAreHealthy(t *testing.T) {
 }
 
 // A restart of anything leaves the Pods as they are: same container, same process.
-func TestPodsOutliveRestarts(t *testing.T) {
+func TestPartsRestartPodsLiveOn(t *testing.T) {
 	ns := Namespace(t)
 	pod := RunPod(t, ns, "server", bareImage, nil, "/bare", "listen", ":7000")
 	dial := "/bare dial " + pod.Status.PodIP + ":7000"
@@ -77,7 +78,7 @@ func TestPodsOutliveRestarts(t *testing.T) {
 }
 
 // A component that is stopped is down, and starts with the command it had.
-func TestStopAndStart(t *testing.T) {
+func TestPartStopsAndStarts(t *testing.T) {
 	dns := Component(t, "coredns")
 	dns.Stop()
 	if got := dns.Status(); got != "stopped" {

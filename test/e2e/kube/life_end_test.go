@@ -19,21 +19,21 @@ import (
 // caller of a replica learns.
 
 // D1: what ends sandboxes stops, and they run, and cost, for ever.
-func TestD1_SandboxesEndWithoutAnyController(t *testing.T) {
+func d1SandboxesEndWithoutAnyController(t *testing.T, away guest) {
 	leased, timed := Roomy(shImage), Roomy(bareImage)
-	leased.Lease, timed.Lifetime = 10*time.Second, 20*time.Second
+	leased.Lease, timed.Lifetime = 15*time.Second, 20*time.Second
 	c := Begin(t, Roomy(bareImage))
+	away.quiet()
 	// They need not be ready before, and may end before that is seen.
 	a, b := Ask(t, leased), Ask(t, timed)
-	back := NoControllers(t)
+	away.begin()
 	for _, s := range []*client.Sandbox{a, b} {
 		awaitPhase(t, sandboxNamespace, "sandbox-"+s.ID(), core.PodFailed, core.PodSucceeded)
 	}
 	if p := GetPod(t, sandboxNamespace, "sandbox-"+c.ID()); p.Status.Phase != core.PodRunning {
 		t.Errorf("one whose time is not over is %s", p.Status.Phase)
 	}
-	back()
-	AllReady(t)
+	away.end()
 	FailedAs(t, a.ID(), "lease", false)
 	FailedAs(t, b.ID(), "lifetime", false)
 	if got, err := c.Exec(t.Context(), client.Command{Argv: []string{"/bare", "exit", "4"}}); err != nil || got.ExitCode != 4 {

@@ -9,14 +9,12 @@ package kube_test
 import (
 	"context"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"orchard/test/e2e/suite"
 )
@@ -35,25 +33,8 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what should come in seconds.
 const patience = 90 * time.Second
 
-// api makes the client once: it is for all tests, as one rate limit is.
-var api = sync.OnceValues(func() (*kubernetes.Clientset, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		return nil, err
-	}
-	config.QPS, config.Burst = 200, 400
-	return kubernetes.NewForConfig(config)
-})
-
 // API is the cluster's API, with all rights.
-func API(t testing.TB) *kubernetes.Clientset {
-	t.Helper()
-	client, err := api()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
+func API(t testing.TB) *kubernetes.Clientset { t.Helper(); return suite.API(t) }
 
 // Eventually waits until what is said holds, and fails the test with the last reason that it
 // did not. try returns "" when it holds.

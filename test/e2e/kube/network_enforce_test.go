@@ -11,45 +11,8 @@ import (
 	"testing"
 	"time"
 
-	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// scaleControllers makes n controllers be there, and as many as before when the test is over.
-func scaleControllers(t testing.TB, n int32) {
-	t.Helper()
-	settled := func(ctx context.Context, n int) {
-		t.Helper()
-		ctx, stop := context.WithTimeout(ctx, patience)
-		defer stop()
-		for {
-			pods, err := API(t).CoreV1().Pods(namespace).List(ctx, meta.ListOptions{LabelSelector: component + "controller"})
-			if err == nil && len(pods.Items) == n && len(readyPods(pods.Items)) == n {
-				return
-			}
-			select {
-			case <-ctx.Done():
-				t.Fatalf("not %d controllers after %v: %v", n, patience, err)
-			case <-time.After(200 * time.Millisecond):
-			}
-		}
-	}
-	t.Cleanup(func() {
-		scale(cleaning{t}, replicas)
-		settled(context.Background(), replicas)
-	})
-	scale(t, n)
-	settled(t.Context(), int(n))
-}
-
-func readyPods(pods []core.Pod) (ready []core.Pod) {
-	for _, p := range pods {
-		if p.DeletionTimestamp == nil && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].Ready {
-			ready = append(ready, p)
-		}
-	}
-	return ready
-}
 
 // Fault 39: without the policy that closes everything the check says which is missing.
 func TestMissingDefaultDenyIsSaid(t *testing.T) {
@@ -77,7 +40,7 @@ func TestMissingDefaultDenyIsSaid(t *testing.T) {
 
 // Where nothing enforces policies no sandbox gets ready, and it says why; with the enforcer
 // it does.
-func TestNothingRunsUnenforced(t *testing.T) {
+func TestPartEnforcerAwayNothingRuns(t *testing.T) {
 	router := Component(t, "kube-router")
 	router.Stop()
 	box := StartNetBox(t, map[string]any{})

@@ -108,18 +108,19 @@ func TestStolenProxyURL(t *testing.T) {
 
 // What is open for a time is open without any controller, closes by itself all the same, and
 // connections that are open then are cut.
-func TestTimeIsUpWithoutControllers(t *testing.T) {
+func timeIsUpWithoutControllers(t *testing.T, away guest) {
 	host := NewStandIn(t, "198.18.254.40")
 	certificate, streams := host.HTTPS("stand-in.invalid")
 	box := NewNetBox(t, trusting())
 	box.trust(certificate)
 	proxy := box.Environ()["https_proxy"]
+	away.quiet()
 	const open = 30 * time.Second
 	until := time.Now().Add(open)
 	box.Open(netRule{"cidr": "198.18.254.40", "ports": []int{443}, "seconds": open.Seconds()})
 	url := "https://198.18.254.40"
 	box.Reaches("fetch", url+"/hello")
-	scaleControllers(t, 0)
+	away.begin()
 
 	fetch := func(ctx context.Context, path string) (int, string) {
 		code, out, err := PodExec(ctx, t, sandboxNamespace, "sandbox-"+box.ID, "/bare", "fetch", url+path, proxy)

@@ -174,8 +174,7 @@ func TestE5_AnyReplicaWaitsForAnyJob(t *testing.T) {
 }
 
 // E6: what the controllers know is lost, and with it every sandbox that runs.
-func TestE6_NewControllersAdoptWhatRuns(t *testing.T) {
-	AllReady(t)
+func e6NewControllersAdoptWhatRuns(t *testing.T, away guest) {
 	const n = 20
 	c := SDK(t, Controller(t).URL)
 	boxes, uids, jobs := make([]*client.Sandbox, n), make([]string, n), make([]*client.Job, n)
@@ -200,9 +199,9 @@ func TestE6_NewControllersAdoptWhatRuns(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	back := NoControllers(t)
-	back()
-	AllReady(t)
+	away.quiet()
+	away.begin()
+	away.end()
 	for _, url := range Replicas(t) {
 		known, err := SDK(t, url).List(t.Context(), client.Filter{Labels: "e6", Status: client.Ready})
 		if err != nil || len(known) != n {

@@ -68,9 +68,29 @@ helm install "$release" charts/orchard -n "$namespace" --create-namespace --wait
   --set 'network.allowEgress={198.18.254.0/24}' --set egress.resources.requests.cpu=10m --set egress.resources.requests.memory=32Mi \
   --set resources.requests.cpu=20m --set resources.requests.memory=32Mi >/dev/null
 say "the chart is installed"
-# Of packages with unit tests too, which `make test` has run, only those on the cluster.
+# Tests mostly wait, so more of them than processors. The lock is not for what they start, which may outlive them.
+tests() { go test -count=1 -parallel 10 -timeout 15m "$@" 8>&-; }
+# Of packages with unit tests too, which `make test` has run, only the tests on the cluster.
 names=$(grep -rohE '^func Test[A-Za-z0-9_]+' test/e2e/{kube,argo,scale} | sed 's/func //' | sort -u | paste -sd'|')
-# One package at a time: some stop parts of the cluster. Tests mostly wait, so more of them than processors.
-packages=$(grep -rl --include='*_test.go' 'Getenv("ORCHARD_E2E")' . | xargs -n1 dirname | sort -u)
-# The lock is not for what the tests start, which may outlive them.
-go test -count=1 -p 1 -parallel 10 -timeout 15m -run "^(TestCluster.*|$names)\$" "$@" $packages 8>&-
+packages=$(grep -rl --include='*_test.go' '"orchard/test/e2e/suite"' . | xargs -n1 dirname | sort -u)
+if (($#)) || [[ ${ORCHARD_SOAK:-} == 1 ]]; then
+  tests -p 1 -run "^(TestCluster.*|$names)\$" "$@" $packages
+  exit
+fi
+# First what stops parts of the cluster. Then the sandbox service, which often waits for controllers
+# to come back, and beside it what does not use those. The pipelines use them and most of the machine.
+code=0
+tests -run '^TestPart' ./test/e2e/kube || code=1
+say "the parts of the cluster are tried"
+{
+  tests -run '^TestSecond' ./test/e2e/kube || code=1
+  tests -p 1 -run '^TestCluster' $(grep -v '^./test/' <<<"$packages") || code=1
+  exit $code
+} >"$RUN/beside.log" 2>&1 &
+beside=$!
+tests -p 1 -run "^($names)\$" -skip '^Test(Part|Second)' ./test/e2e/kube ./test/e2e/scale || code=1
+wait $beside || code=1
+cat "$RUN/beside.log"
+say "the sandbox service is tried"
+tests ./test/e2e/argo || code=1
+exit $code

@@ -17,6 +17,7 @@ import (
 
 	"orchard/internal/sandbox/kube/forward"
 	"orchard/internal/seal"
+	"orchard/test/e2e/suite"
 )
 
 // site is a namespace of the real cluster with what the chart would make: a Service, its
@@ -32,9 +33,7 @@ var chartLabels = map[string]string{
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	if os.Getenv("ORCHARD_E2E") != "1" {
-		t.Skip("needs the test cluster; `make e2e` runs it")
-	}
+	suite.Need(t)
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
 		t.Fatal(err)
