@@ -17,22 +17,14 @@ type EgressRule struct {
 	For    time.Duration // it closes by itself so long after it was granted; 0 is never
 }
 
-// egress is a rule as requests have it.
-type egress struct {
-	Domain  string   `json:"domain,omitempty"`
-	CIDR    string   `json:"cidr,omitempty"`
-	Ports   []uint16 `json:"ports,omitempty"`
-	Seconds float64  `json:"seconds,omitempty"`
-}
-
 // egressOf is nil for nil: that and an empty list are not the same.
-func egressOf(rules []EgressRule) *[]egress {
+func egressOf(rules []EgressRule) *[]rest.Egress {
 	if rules == nil {
 		return nil
 	}
-	out := []egress{}
+	out := []rest.Egress{}
 	for _, r := range rules {
-		out = append(out, egress{r.Domain, r.CIDR, r.Ports, r.For.Seconds()})
+		out = append(out, rest.Egress{Domain: r.Domain, CIDR: r.CIDR, Ports: r.Ports, Seconds: r.For.Seconds()})
 	}
 	return &out
 }

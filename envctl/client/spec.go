@@ -1,6 +1,10 @@
 package client
 
-import "time"
+import (
+	"time"
+
+	"orchard/internal/sandbox/httpclient/rest"
+)
 
 // Spec is the sandbox to make. The zero value of a field is the service's default.
 type Spec struct {
@@ -39,35 +43,16 @@ type Toleration struct {
 	Effect   string `json:"effect,omitempty"`
 }
 
-// body is the request; what is not set is not in it, so services that do not know a field
-// are not asked for it.
+// body is the request.
 func (s Spec) body() any {
-	return struct {
-		ID            string            `json:"sandbox_id,omitempty"`
-		Image         string            `json:"image"`
-		BlockNetwork  bool              `json:"block_network"`
-		Egress        *[]egress         `json:"egress,omitempty"`
-		CPU           string            `json:"cpu,omitempty"`
-		Memory        string            `json:"memory,omitempty"`
-		Env           map[string]string `json:"env,omitempty"`
-		Workdir       string            `json:"workdir,omitempty"`
-		Timeout       float64           `json:"timeout,omitempty"`
-		Lifetime      float64           `json:"lifetime_seconds,omitempty"`
-		Lease         float64           `json:"lease_seconds,omitempty"`
-		Labels        map[string]string `json:"labels,omitempty"`
-		CPURequest    string            `json:"cpu_request,omitempty"`
-		MemoryRequest string            `json:"memory_request,omitempty"`
-		Disk          string            `json:"disk,omitempty"`
-		GPU           int               `json:"gpu,omitempty"`
-		NodeSelector  map[string]string `json:"node_selector,omitempty"`
-		Tolerations   []Toleration      `json:"tolerations,omitempty"`
-		RuntimeClass  string            `json:"runtime_class,omitempty"`
-		PriorityClass string            `json:"priority_class,omitempty"`
-		PullSecrets   []string          `json:"image_pull_secrets,omitempty"`
-		Spot          bool              `json:"spot,omitempty"`
-	}{
-		s.ID, s.Image, !s.OpenNetwork, egressOf(s.Egress), s.CPU, s.Memory, s.Env, s.Workdir, s.ReadyTimeout.Seconds(), s.Lifetime.Seconds(),
-		s.Lease.Seconds(), s.Labels, s.CPURequest, s.MemoryRequest, s.Disk, s.GPU, s.NodeSelector, s.Tolerations,
-		s.RuntimeClass, s.PriorityClass, s.PullSecrets, s.Spot,
+	r := rest.Create{
+		ID: s.ID, Image: s.Image, BlockNetwork: !s.OpenNetwork, Egress: egressOf(s.Egress), CPU: s.CPU, Memory: s.Memory, Env: s.Env,
+		Workdir: s.Workdir, Timeout: s.ReadyTimeout.Seconds(), Lifetime: s.Lifetime.Seconds(), Lease: s.Lease.Seconds(), Labels: s.Labels,
+		CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest, Disk: s.Disk, GPU: s.GPU, NodeSelector: s.NodeSelector,
+		RuntimeClass: s.RuntimeClass, PriorityClass: s.PriorityClass, PullSecrets: s.PullSecrets, Spot: s.Spot,
 	}
+	for _, t := range s.Tolerations {
+		r.Tolerations = append(r.Tolerations, rest.Toleration(t))
+	}
+	return r
 }

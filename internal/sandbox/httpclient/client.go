@@ -72,12 +72,7 @@ func (c *Client) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	var st rest.State
 	err := c.rest.Call(ctx, rest.Request{
 		Method: http.MethodPost, Path: "/sandboxes", Key: rest.NewKey(), Out: &st,
-		Body: map[string]any{
-			"image": spec.Image, "sandbox_id": orNull(spec.ID), "cpu": orNull(spec.CPU), "memory": orNull(spec.Memory),
-			"block_network": !spec.OpenNetwork, "timeout": spec.ReadyTimeout.Seconds(), "env": spec.Env,
-			"workdir": orNull(spec.Workdir), "labels": spec.Labels,
-			"lifetime_seconds": spec.Lifetime.Seconds(), "lease_seconds": spec.Lease.Seconds(),
-		},
+		Body: body(spec),
 	})
 	if err != nil {
 		var e *rest.Error
@@ -127,9 +122,23 @@ func lost(id string, err error) error {
 	return &sandbox.Lost{ID: id, Reason: e.Reason}
 }
 
-func orNull(s string) any {
-	if s == "" {
-		return nil
+// body is the whole of spec, but for whose it is, which the service knows by the key.
+func body(spec sandbox.Spec) rest.Create {
+	at := spec.Placement
+	r := rest.Create{
+		ID: spec.ID, Image: spec.Image, BlockNetwork: !spec.OpenNetwork, CPU: spec.CPU, Memory: spec.Memory, Env: spec.Env,
+		Workdir: spec.Workdir, Timeout: spec.ReadyTimeout.Seconds(), Lifetime: spec.Lifetime.Seconds(), Lease: spec.Lease.Seconds(), Labels: spec.Labels,
+		CPURequest: spec.Reserve.CPU, MemoryRequest: spec.Reserve.Memory, Disk: spec.Disk, GPU: at.GPU, NodeSelector: at.NodeSelector,
+		RuntimeClass: at.RuntimeClass, PriorityClass: at.PriorityClass, PullSecrets: at.PullSecrets, Spot: at.Spot,
 	}
-	return s
+	for _, t := range at.Tolerations {
+		r.Tolerations = append(r.Tolerations, rest.Toleration(t))
+	}
+	if spec.Egress != nil {
+		r.Egress = &[]rest.Egress{}
+		for _, e := range spec.Egress {
+			*r.Egress = append(*r.Egress, rest.Egress{Domain: e.Domain, CIDR: e.CIDR, Ports: e.Ports, Seconds: e.For.Seconds()})
+		}
+	}
+	return r
 }

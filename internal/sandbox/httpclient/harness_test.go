@@ -26,6 +26,7 @@ func newRig(t *testing.T, wrap func(http.Handler) http.Handler) *rig {
 	set := control.Defaults()
 	set.Keys, set.DefaultWorkdir = control.ParseKeys(key), t.TempDir()
 	set.ReadyWait, set.RetryWindow = 200*time.Millisecond, 3*time.Second
+	set.AllowPlacement = []string{"node_selector", "tolerations", "priority_class", "image_pull_secrets", "runtime_class"}
 	rt := plain.New(t)
 	s, err := control.New(rt, set)
 	if err != nil {

@@ -9,11 +9,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"orchard/internal/exit"
 	"orchard/internal/sandbox"
@@ -286,5 +289,40 @@ func TestNoLongRequests(t *testing.T) {
 	}
 	if len(waits) != 1 || !strings.Contains(waits[0], `"wait_seconds":25`) {
 		t.Errorf("submissions: %q", waits)
+	}
+}
+
+// Every field of a spec comes to the runtime.
+func TestTheWholeSpecIsAskedFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	want := sandbox.Spec{
+		ID: "whole", Image: "host", CPU: "2", Memory: "1Gi", Reserve: sandbox.Reserve{CPU: "100m", Memory: "256Mi"}, Disk: "5Gi",
+		Placement: sandbox.Placement{
+			GPU: 1, NodeSelector: map[string]string{"pool": "a"}, Tolerations: []sandbox.Toleration{{Key: "k", Operator: "Equal", Value: "v", Effect: "NoSchedule"}},
+			RuntimeClass: "gvisor", PriorityClass: "low", PullSecrets: []string{"registry"}, Spot: true,
+		},
+		Env: map[string]string{"A": "b"}, Workdir: t.TempDir(), Egress: []sandbox.EgressRule{{Domain: "pypi.org", Ports: []uint16{443}, For: time.Minute}},
+		ReadyTimeout: time.Minute, Lifetime: time.Hour, Lease: 10 * time.Minute, Labels: map[string]string{"x": "y"},
+	}
+	for v, i := reflect.ValueOf(want), 0; i < v.NumField(); i++ {
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Owner" && name != "OpenNetwork" {
+			t.Errorf("the test says nothing of %s", name)
+		}
+	}
+	// This runtime opens nothing, and says so.
+	c, refused := newClient(t, r.url, key), new(sandbox.Refused)
+	if _, err := c.Create(t.Context(), want); !errors.As(err, &refused) || !strings.HasPrefix(refused.Reason, "egress: ") {
+		t.Errorf("with a rule: %v", err)
+	}
+	want.Egress = []sandbox.EgressRule{}
+	create(t, c, want)
+	st, err := r.rt.Get(t.Context(), "whole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Owner = st.Spec.Owner // by the key
+	if d := cmp.Diff(want, st.Spec); d != "" {
+		t.Errorf("asked for and come to the runtime (-want +got):\n%s", d)
 	}
 }
