@@ -23,9 +23,12 @@ import (
 type Boxes struct {
 	DefaultImage string
 	CPU, Memory  string
-	TestTimeout  time.Duration
-	SandboxURL   string
-	SandboxKey   llm.Secret
+	// CPURequest is what of CPU a scheduler keeps free; "" is all. Of memory it is always all: what
+	// runs short of it dies, and looks as if it had failed.
+	CPURequest  string
+	TestTimeout time.Duration
+	SandboxURL  string
+	SandboxKey  llm.Secret
 }
 
 // DefaultBoxes are the settings without any flag.
@@ -43,6 +46,7 @@ func BoxFlags(b *Boxes) []cli.Flag {
 		&cli.StringFlag{Name: "default-image", Category: category, EnvVars: []string{"ORCHARD_DEFAULT_IMAGE"}, Destination: &b.DefaultImage, Value: b.DefaultImage, Usage: "`IMAGE` of tasks that name none"},
 		&cli.StringFlag{Name: "sandbox-cpu", Category: category, EnvVars: []string{"ORCHARD_SANDBOX_CPU"}, Destination: &b.CPU, Value: b.CPU, Usage: "`CPUS` of a sandbox"},
 		&cli.StringFlag{Name: "sandbox-memory", Category: category, EnvVars: []string{"ORCHARD_SANDBOX_MEMORY"}, Destination: &b.Memory, Value: b.Memory, Usage: "`BYTES` of a sandbox, such as 2Gi"},
+		&cli.StringFlag{Name: "sandbox-cpu-request", Category: category, EnvVars: []string{"ORCHARD_SANDBOX_CPU_REQUEST"}, Destination: &b.CPURequest, Usage: "`CPUS` that a cluster keeps free for a sandbox, which mostly waits for the model; --sandbox-cpu by default"},
 		&cli.DurationFlag{Name: "test-timeout", Category: category, EnvVars: []string{"ORCHARD_TEST_TIMEOUT"}, Destination: &b.TestTimeout, Value: b.TestTimeout, Usage: "`TIME` that a task's tests may take when the task does not say"},
 		&cli.StringFlag{Name: "sandbox-url", Category: category, EnvVars: []string{"SANDBOX_BASE_URL"}, Destination: &b.SandboxURL, Usage: "`URL` of the sandbox service; its key comes from SANDBOX_API_KEY"},
 	}
@@ -83,7 +87,7 @@ func (b Boxes) client() (*httpclient.Client, error) {
 // spec is a sandbox that may work for as long as wall before it grades.
 func (b Boxes) spec(runID string, wall time.Duration) sandbox.Spec {
 	return sandbox.Spec{
-		Image: b.DefaultImage, CPU: b.CPU, Memory: b.Memory, Lease: 2 * time.Minute,
+		Image: b.DefaultImage, CPU: b.CPU, Memory: b.Memory, Reserve: sandbox.Reserve{CPU: b.CPURequest}, Lease: 2 * time.Minute,
 		Lifetime: wall + b.TestTimeout + 30*time.Minute, Labels: map[string]string{"orchard-run": runID},
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"orchard/internal/exit"
 	"orchard/internal/runner"
+	"orchard/internal/sandbox"
 	"orchard/internal/seal"
 )
 
@@ -85,10 +86,10 @@ func TestFlags(t *testing.T) {
 	app := func() *cli.App {
 		return &cli.App{Name: "x", Writer: &help, ErrWriter: io.Discard, Flags: Flags(&o), Action: func(*cli.Context) error { return nil }}
 	}
-	if err := app().Run([]string{"x", "--harness", "h", "--sandbox-cpu", "3", "--canary=false"}); err != nil {
+	if err := app().Run([]string{"x", "--harness", "h", "--sandbox-cpu", "3", "--sandbox-cpu-request", "200m", "--canary=false"}); err != nil {
 		t.Fatal(err)
 	}
-	if o.SandboxKey != "from-the-environment" || o.Steps != 7 || o.Harness != "h" || o.CPU != "3" || o.Canary || o.Memory != "2Gi" {
+	if o.SandboxKey != "from-the-environment" || o.Steps != 7 || o.Harness != "h" || o.CPU != "3" || o.spec("r", 0).Reserve != (sandbox.Reserve{CPU: "200m"}) || o.Canary || o.Memory != "2Gi" {
 		t.Errorf("%+v", o)
 	}
 	if err := app().Run([]string{"x", "--help"}); err != nil || strings.Contains(help.String(), "from-the-env") || strings.Count(help.String(), "--harness") != 1 {

@@ -50,7 +50,7 @@ func undisturbed(t testing.TB, pipeline, runID, out string, p map[string]string)
 	arg := []string{"run", "--run-id", runID, "--state-dir", filepath.Join(t.TempDir(), "state"), "-p", "out=" + out}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		switch name {
-		case "run-id", "out", "sandbox-cpu", "sandbox-memory": // another place, and room
+		case "run-id", "out", "sandbox-cpu-request", "sandbox-memory": // another place, and room
 		default:
 			arg = append(arg, "-p", name+"="+p[name])
 		}

@@ -13,29 +13,33 @@ import (
 func TestPipelines(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
+		rare     bool
 		pipeline string
 		p        map[string]string
 		equal    func(t *testing.T, alone, place string)
 	}{
-		{"swe-tasks", map[string]string{"limit": "1", "repeats": "1"}, func(t *testing.T, alone, place string) {
+		{false, "swe-tasks", map[string]string{"limit": "1", "repeats": "1"}, func(t *testing.T, alone, place string) {
 			same(t, place, all[record.Admission](t, alone, "admissions"), all[record.Admission](t, place, "admissions"), admissionOf)
 			for _, name := range []string{"filtered", "unique"} {
 				same(t, place, all[record.Task](t, alone, name), all[record.Task](t, place, name), func(r record.Task) any { return r })
 			}
 		}},
-		{"swe-eval", map[string]string{"limit": "1"}, func(t *testing.T, alone, place string) {
+		{false, "swe-eval", map[string]string{"limit": "1"}, func(t *testing.T, alone, place string) {
 			same(t, place, all[record.Rollout](t, alone, "eval"), all[record.Rollout](t, place, "eval"), essenceOf)
 			same(t, place, all[record.Evaluation](t, alone, "eval-evaluation"), all[record.Evaluation](t, place, "eval-evaluation"), sayingsOf)
 		}},
-		{"swe-rl", map[string]string{
+		{true, "swe-rl", map[string]string{
 			"rounds": "1", "rollouts": "1", "min-known": "1", "at-most": "1", "group-size": "2", "max-draws": "4", "stride": "2", "groups": "1", "token-ids": "false",
 		}, sameRounds},
 	} {
 		t.Run(c.pipeline, func(t *testing.T) {
+			if c.rare && !soak {
+				t.Skip("make soak runs this")
+			}
 			place, alone, runID := prefix(t), "file://"+filepath.Join(t.TempDir(), "alone"), unique(t)
 			p := map[string]string{
 				"tasks": "examples", "out": place, "limit": "2", "seed": seed, "run-id": runID, "workers": "1",
-				"sandbox-cpu": "500m", "sandbox-memory": "512Mi",
+				"sandbox-cpu-request": "100m", "sandbox-memory": "512Mi",
 			}
 			maps.Copy(p, c.p)
 			s := submit(t, namespace, c.pipeline, p)
