@@ -12,6 +12,7 @@ import (
 	"orchard/internal/exit"
 	"orchard/internal/grade"
 	"orchard/internal/llm"
+	"orchard/internal/quantity"
 	"orchard/internal/rollout"
 	"orchard/internal/runner"
 	"orchard/internal/sandbox"
@@ -46,7 +47,7 @@ func BoxFlags(b *Boxes) []cli.Flag {
 		&cli.StringFlag{Name: "default-image", Category: category, EnvVars: []string{"ORCHARD_DEFAULT_IMAGE"}, Destination: &b.DefaultImage, Value: b.DefaultImage, Usage: "`IMAGE` of tasks that name none"},
 		&cli.StringFlag{Name: "sandbox-cpu", Category: category, EnvVars: []string{"ORCHARD_SANDBOX_CPU"}, Destination: &b.CPU, Value: b.CPU, Usage: "`CPUS` of a sandbox"},
 		&cli.StringFlag{Name: "sandbox-memory", Category: category, EnvVars: []string{"ORCHARD_SANDBOX_MEMORY"}, Destination: &b.Memory, Value: b.Memory, Usage: "`BYTES` of a sandbox, such as 2Gi"},
-		&cli.StringFlag{Name: "sandbox-cpu-request", Category: category, EnvVars: []string{"ORCHARD_SANDBOX_CPU_REQUEST"}, Destination: &b.CPURequest, Usage: "`CPUS` that a cluster keeps free for a sandbox, which mostly waits for the model; --sandbox-cpu by default"},
+		&cli.StringFlag{Name: "sandbox-cpu-request", Category: category, EnvVars: []string{"ORCHARD_SANDBOX_CPU_REQUEST"}, Destination: &b.CPURequest, Usage: "`CPUS` of those that a cluster keeps free for a sandbox; all by default"},
 		&cli.DurationFlag{Name: "test-timeout", Category: category, EnvVars: []string{"ORCHARD_TEST_TIMEOUT"}, Destination: &b.TestTimeout, Value: b.TestTimeout, Usage: "`TIME` that a task's tests may take when the task does not say"},
 		&cli.StringFlag{Name: "sandbox-url", Category: category, EnvVars: []string{"SANDBOX_BASE_URL"}, Destination: &b.SandboxURL, Usage: "`URL` of the sandbox service; its key comes from SANDBOX_API_KEY"},
 	}
@@ -58,8 +59,29 @@ func (b Boxes) Validate(run runner.Config) error {
 	if Asks(run) && b.SandboxURL == "" {
 		errs = append(errs, fmt.Errorf("--sandbox-url (SANDBOX_BASE_URL): missing; `orchard-controller --runtime=local` is a sandbox service, and `orchard run` starts one by itself"))
 	}
-	errs = append(errs, positive("--test-timeout", b.TestTimeout))
+	errs = append(errs, positive("--test-timeout", b.TestTimeout), b.amounts())
 	return exit.With(exit.Config, errors.Join(errs...))
+}
+
+// amounts says which flag the service would refuse, which would look like a fault of every task.
+func (b Boxes) amounts() error {
+	var errs []error
+	of := func(flag, text string) float64 {
+		if text == "" {
+			return 0 // the service's default
+		}
+		v, err := quantity.Parse(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", flag, err))
+		}
+		return v
+	}
+	most, least := of("--sandbox-cpu", b.CPU), of("--sandbox-cpu-request", b.CPURequest)
+	of("--sandbox-memory", b.Memory)
+	if len(errs) == 0 && most > 0 && least > most {
+		errs = append(errs, fmt.Errorf("--sandbox-cpu-request: %s is more than --sandbox-cpu, %s", b.CPURequest, b.CPU))
+	}
+	return errors.Join(errs...)
 }
 
 // Grading wires graders without a player, and the check that the sandbox service answers.

@@ -77,6 +77,32 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// What the service would refuse of every task is found before the first.
+func TestAmounts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cpu, request, memory string
+		says                 []string // nil: fine
+	}{
+		{"2", "100m", "2Gi", nil}, {"2", "2", "2Gi", nil}, {"", "", "", nil}, {"", "500m", "1G", nil},
+		{"1", "1500m", "2Gi", []string{"--sandbox-cpu-request: 1500m is more than --sandbox-cpu, 1"}},
+		{"one", "none", "2 Gi", []string{`--sandbox-cpu: "one"`, `--sandbox-cpu-request: "none"`, `--sandbox-memory: "2 Gi"`, "such as 2, 500m or 16Gi"}},
+		{"0", "", "2Gi", []string{"--sandbox-cpu: ", "above zero"}},
+	} {
+		b := DefaultBoxes()
+		b.SandboxURL, b.CPU, b.CPURequest, b.Memory = "http://sandboxes.invalid", c.cpu, c.request, c.memory
+		err := b.Validate(runner.Default())
+		if c.says == nil && err != nil || c.says != nil && exit.Code(err) != exit.Config {
+			t.Errorf("%+v: %v", c, err)
+		}
+		for _, say := range c.says {
+			if err == nil || !strings.Contains(err.Error(), say) {
+				t.Errorf("%+v: %v, want %q", c, err, say)
+			}
+		}
+	}
+}
+
 // Not parallel: it sets the environment.
 func TestFlags(t *testing.T) {
 	t.Setenv("SANDBOX_API_KEY", "from-the-environment")

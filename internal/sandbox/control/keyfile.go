@@ -1,6 +1,8 @@
 package control
 
 import (
+	"orchard/internal/quantity"
+
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -115,7 +117,7 @@ func parseQuota(e quotaEntry) (quota, error) {
 			continue
 		}
 		text, ok := scalar(a.raw)
-		v, err := ParseQuantity(text)
+		v, err := quantity.Parse(text)
 		if !ok || err != nil {
 			errs = append(errs, fmt.Errorf("quota.%s: %s is not a quantity above zero such as 2, 500m or 16Gi", a.name, a.raw))
 			continue

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"orchard/internal/quantity"
+
 	"context"
 	"errors"
 	"fmt"
@@ -145,7 +147,7 @@ func (q *quotas) exec(c caller) (done func(), err error) {
 
 // amount is a quantity that was checked before.
 func amount(text string) float64 {
-	v, err := ParseQuantity(text)
+	v, err := quantity.Parse(text)
 	if err != nil {
 		return 0
 	}

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"orchard/internal/quantity"
+
 	"errors"
 	"fmt"
 	"net"
@@ -88,7 +90,7 @@ func (s Settings) Validate() error {
 		wrong("--default-working-dir", "%q is not an absolute path", s.DefaultWorkdir)
 	}
 	for _, q := range []struct{ flag, value string }{{"--default-cpu", s.DefaultCPU}, {"--default-memory", s.DefaultMemory}} {
-		if _, err := ParseQuantity(q.value); err != nil {
+		if _, err := quantity.Parse(q.value); err != nil {
 			wrong(q.flag, "%w", err)
 		}
 	}

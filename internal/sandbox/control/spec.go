@@ -1,6 +1,8 @@
 package control
 
 import (
+	"orchard/internal/quantity"
+
 	"fmt"
 	"maps"
 	"net/http"
@@ -75,10 +77,10 @@ func (b *body) quantities(spec *sandbox.Spec, set Settings) {
 		if q.value == "" {
 			continue
 		}
-		v, err := ParseQuantity(q.value)
+		v, err := quantity.Parse(q.value)
 		if err != nil {
 			b.fault(q.field, "value_error", err.Error())
-		} else if most, err := ParseQuantity(q.limit); err == nil && v > most {
+		} else if most, err := quantity.Parse(q.limit); err == nil && v > most {
 			b.fault(q.field, "value_error", fmt.Sprintf("%s %s is over %s, which is %s", q.field, q.value, q.limitField, q.limit))
 		}
 	}
@@ -100,8 +102,8 @@ func (b *body) environ(field string) map[string]string {
 // none. How long the caller was ready to wait is not one.
 func difference(a, b sandbox.Spec) string {
 	same := func(x, y string) bool {
-		p, errX := ParseQuantity(x)
-		q, errY := ParseQuantity(y)
+		p, errX := quantity.Parse(x)
+		q, errY := quantity.Parse(y)
 		return x == y || errX == nil && errY == nil && p == q
 	}
 	reserve := func(request, limit string) string { // absent is the limit

@@ -1,13 +1,14 @@
 package local
 
 import (
+	"orchard/internal/quantity"
+
 	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	"orchard/internal/sandbox"
-	"orchard/internal/sandbox/control"
 )
 
 // leastMemory is what an agent with a small command needs.
@@ -41,14 +42,14 @@ func (r *Runtime) limitsOf(spec sandbox.Spec) (limits, error) {
 		}
 	}
 	if spec.CPU != "" {
-		cpu, err := control.ParseQuantity(spec.CPU)
+		cpu, err := quantity.Parse(spec.CPU)
 		if err != nil {
 			return refuse("cpu: %v", err)
 		}
 		l.cpu = cpu
 	}
 	if spec.Memory != "" {
-		memory, err := control.ParseQuantity(spec.Memory)
+		memory, err := quantity.Parse(spec.Memory)
 		if err != nil {
 			return refuse("memory: %v", err)
 		}

@@ -1,4 +1,5 @@
-package control
+// Package quantity reads amounts of processor and memory as Kubernetes writes them.
+package quantity
 
 import (
 	"fmt"
@@ -16,8 +17,8 @@ var suffixes = []struct {
 	{"m", 1e-3}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18},
 }
 
-// ParseQuantity reads a positive Kubernetes quantity: "2", "500m", "0.5", "16Gi", "1e3".
-func ParseQuantity(s string) (float64, error) {
+// Parse reads a positive Kubernetes quantity: "2", "500m", "0.5", "16Gi", "1e3".
+func Parse(s string) (float64, error) {
 	number, factor := s, 1.0
 	for _, u := range suffixes {
 		if rest, ok := strings.CutSuffix(s, u.text); ok {
