@@ -3,6 +3,7 @@ package httpclient_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -292,28 +293,47 @@ func TestNoLongRequests(t *testing.T) {
 	}
 }
 
-// Every field of a spec comes to the runtime.
+// Every field of a spec comes to the runtime, or to the service.
 func TestTheWholeSpecIsAskedFor(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	var asked struct{ Egress []map[string]any }
+	r := newRig(t, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			raw, err := io.ReadAll(req.Body)
+			if req.URL.Path == "/sandboxes" && bytes.Contains(raw, []byte("pypi")) {
+				err = errors.Join(err, json.Unmarshal(raw, &asked))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			req.Body = io.NopCloser(bytes.NewReader(raw))
+			h.ServeHTTP(w, req)
+		})
+	})
 	want := sandbox.Spec{
 		ID: "whole", Image: "host", CPU: "2", Memory: "1Gi", Reserve: sandbox.Reserve{CPU: "100m", Memory: "256Mi"}, Disk: "5Gi",
 		Placement: sandbox.Placement{
 			GPU: 1, NodeSelector: map[string]string{"pool": "a"}, Tolerations: []sandbox.Toleration{{Key: "k", Operator: "Equal", Value: "v", Effect: "NoSchedule"}},
 			RuntimeClass: "gvisor", PriorityClass: "low", PullSecrets: []string{"registry"}, Spot: true,
 		},
-		Env: map[string]string{"A": "b"}, Workdir: t.TempDir(), Egress: []sandbox.EgressRule{{Domain: "pypi.org", Ports: []uint16{443}, For: time.Minute}},
+		Env: map[string]string{"A": "b"}, Workdir: t.TempDir(), Egress: []sandbox.EgressRule{{Domain: "pypi.org", Ports: []uint16{443}, For: time.Minute}, {CIDR: "203.0.113.0/24"}},
 		ReadyTimeout: time.Minute, Lifetime: time.Hour, Lease: 10 * time.Minute, Labels: map[string]string{"x": "y"},
 	}
-	for v, i := reflect.ValueOf(want), 0; i < v.NumField(); i++ {
-		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Owner" && name != "OpenNetwork" {
-			t.Errorf("the test says nothing of %s", name)
+	for _, part := range []any{want, want.Reserve, want.Placement, want.Placement.Tolerations[0]} {
+		for v, i := reflect.ValueOf(part), 0; i < v.NumField(); i++ {
+			if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Owner" && name != "OpenNetwork" {
+				t.Errorf("the test says nothing of %s in %v", name, v.Type())
+			}
 		}
 	}
 	// This runtime opens nothing, and says so.
 	c, refused := newClient(t, r.url, key), new(sandbox.Refused)
 	if _, err := c.Create(t.Context(), want); !errors.As(err, &refused) || !strings.HasPrefix(refused.Reason, "egress: ") {
-		t.Errorf("with a rule: %v", err)
+		t.Errorf("with rules: %v", err)
+	}
+	rules := []map[string]any{{"domain": "pypi.org", "ports": []any{443.0}, "seconds": 60.0}, {"cidr": "203.0.113.0/24"}}
+	if d := cmp.Diff(rules, asked.Egress); d != "" {
+		t.Errorf("rules asked for (-want +got):\n%s", d)
 	}
 	want.Egress = []sandbox.EgressRule{}
 	create(t, c, want)
