@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"orchard/test/e2e/suite"
+	"orchard/test/e2e/api"
 )
 
 // command runs a program of the user's and gives what it printed on both outputs.
@@ -85,9 +85,11 @@ func (p pod) runs(container string) bool {
 // look every second, and a program each time would take a good part of a small machine.
 func pods(t testing.TB, ns, selector string) []pod {
 	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute) // cleanups ask too
+	defer stop()
 	var list struct{ Items []pod }
-	out, err := suite.API(t).CoreV1().RESTClient().Get().Namespace(ns).Resource("pods").Param("labelSelector", selector).
-		SetHeader("Accept", "application/json").Do(context.Background()).Raw()
+	out, err := api.Of(t).CoreV1().RESTClient().Get().Namespace(ns).Resource("pods").Param("labelSelector", selector).
+		SetHeader("Accept", "application/json").Do(ctx).Raw()
 	if err == nil {
 		err = json.Unmarshal(out, &list)
 	}

@@ -11,7 +11,7 @@ import (
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"orchard/test/e2e/suite"
+	"orchard/test/e2e/api"
 )
 
 // jobs runs the same stages as plain Kubernetes Jobs: the file as it is but for what its comments
@@ -87,7 +87,7 @@ func killIndex(t *testing.T, runID, job string) {
 func complete(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, "complete: Job "+name, func() string {
-		job, err := suite.API(t).BatchV1().Jobs(namespace).Get(t.Context(), name, meta.GetOptions{})
+		job, err := api.Of(t).BatchV1().Jobs(namespace).Get(t.Context(), name, meta.GetOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -97,7 +97,7 @@ func complete(t *testing.T, name string) {
 			case c.Type == batch.JobComplete:
 				return ""
 			case c.Type == batch.JobFailed:
-				t.Fatalf("Job %s failed: %s: %s, indexes %v", name, c.Reason, c.Message, job.Status.FailedIndexes)
+				t.Fatalf("Job %s failed: %s: %s\n%s", name, c.Reason, c.Message, job.Status.String())
 			}
 		}
 		return job.Status.String()

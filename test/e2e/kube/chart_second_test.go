@@ -19,8 +19,7 @@ import (
 )
 
 // Second is a release beside the one that the tests run against, so that its rights can be
-// taken away and itself removed. Its namespace and that of its sandboxes are its own; its tests are
-// named TestSecond…, and run also while the others have no controllers.
+// taken away and itself removed. Its namespace and that of its sandboxes are its own.
 type Second struct {
 	Namespace, Sandboxes, Name string
 }
@@ -28,6 +27,9 @@ type Second struct {
 // NewSecond installs a release with the values of the first, but small.
 func NewSecond(t testing.TB) Second {
 	t.Helper()
+	if !strings.HasPrefix(t.Name(), "TestSecond") {
+		t.Fatal("tests with a release of their own are named TestSecond…")
+	}
 	s := Second{Namespace: Namespace(t), Name: "second-" + seal.Random(2)}
 	s.Sandboxes = s.Namespace + "-boxes"
 	values, err := HelmIn(t, namespace, "get", "values", release, "--output", "yaml")

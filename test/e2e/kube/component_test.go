@@ -36,6 +36,9 @@ func (p Part) Status() string { p.t.Helper(); return p.must("status") }
 
 func (p Part) must(verb string) string {
 	p.t.Helper()
+	if verb != "status" && !strings.HasPrefix(p.t.Name(), "TestPart") {
+		p.t.Fatalf("%s %s: only tests named TestPart… do that, for they run alone", verb, p.name)
+	}
 	// Not the test's context: what is begun in a cleanup must end too.
 	out, err := exec.CommandContext(context.Background(), "../../cluster/component.sh", verb, p.name).CombinedOutput()
 	said := strings.TrimSpace(string(out))
@@ -48,7 +51,6 @@ func (p Part) must(verb string) string {
 // parts is what the cluster cannot do without.
 var parts = []string{"etcd", "apiserver", "controller-manager", "scheduler", "containerd", "coredns", "kubelet", "kube-proxy", "kube-router"}
 
-// Tests named TestPart… touch parts of the cluster, and run before all others and alone.
 func TestPartsAreHealthy(t *testing.T) {
 	for _, name := range parts {
 		if got := Component(t, name).Status(); got != "running" {

@@ -15,9 +15,10 @@ type outage struct {
 type gate struct {
 	missing sync.WaitGroup
 	open    chan struct{}
+	kept    bool // what they waited for is so; set before it opens
 }
 
-// guest is one test's part in an outage.
+// guest is one test's part in an outage. Its functions end the test when the outage has failed.
 type guest struct {
 	quiet func() // returns when every test has made what takes long: what is short-lived is begun now
 	begin func() // returns when there is no controller
@@ -25,15 +26,25 @@ type guest struct {
 }
 
 // join is a test's part, and what must be called when it is over, also in the midst.
-func (o *outage) join() (guest, func()) {
-	var come, leave []func()
+func (o *outage) join() (part func(*testing.T) guest, leave func()) {
+	come := map[*gate]func(){}
 	for _, g := range []*gate{&o.quiet, &o.gone, &o.back} {
-		done := sync.OnceFunc(g.missing.Done)
-		come = append(come, func() { done(); <-g.open })
-		leave = append(leave, done)
+		come[g] = sync.OnceFunc(g.missing.Done)
 	}
-	return guest{come[0], come[1], come[2]}, func() {
-		for _, done := range leave {
+	part = func(t *testing.T) guest {
+		wait := func(g *gate) func() {
+			return func() {
+				t.Helper()
+				come[g]()
+				if <-g.open; !g.kept {
+					t.Fatal("the outage has failed")
+				}
+			}
+		}
+		return guest{wait(&o.quiet), wait(&o.gone), wait(&o.back)}
+	}
+	return part, func() {
+		for _, done := range come {
 			done()
 		}
 	}
@@ -56,16 +67,20 @@ func TestControllersAway(t *testing.T) {
 	var tests sync.WaitGroup
 	for name, part := range parts {
 		tests.Go(func() {
+			join, leave := o.join()
+			defer leave() // also when -run leaves this part out
 			t.Run(name, func(t *testing.T) {
-				g, leave := o.join()
 				defer leave()
-				part(t, g)
+				part(t, join(t))
 			})
 		})
 	}
 	opened := 0
 	defer func() {
-		for _, g := range gates[opened:] { // when this test has failed, the others do not wait for it
+		if opened < len(gates) { // this test has failed: the others end, and need controllers for that
+			scale(cleaning{t}, replicas)
+		}
+		for _, g := range gates[opened:] {
 			close(g.open)
 		}
 		tests.Wait()
@@ -78,6 +93,7 @@ func TestControllersAway(t *testing.T) {
 	} {
 		gates[opened].missing.Wait()
 		do()
+		gates[opened].kept = true
 		close(gates[opened].open)
 		opened++
 	}

@@ -21,7 +21,7 @@ import (
 // D1: what ends sandboxes stops, and they run, and cost, for ever.
 func d1SandboxesEndWithoutAnyController(t *testing.T, away guest) {
 	leased, timed := Roomy(shImage), Roomy(bareImage)
-	leased.Lease, timed.Lifetime = 15*time.Second, 20*time.Second
+	leased.Lease, timed.Lifetime = 20*time.Second, 25*time.Second
 	c := Begin(t, Roomy(bareImage))
 	away.quiet()
 	// They need not be ready before, and may end before that is seen.

@@ -2,6 +2,9 @@
 // the chart is installed as users install it, and tests talk to its Service. `make e2e`
 // brings the cluster up, installs the chart and runs this package; by itself it is skipped.
 //
+// Tests named TestPart… stop parts of the cluster: `make e2e` runs them before the others and alone.
+// Those named TestSecond… have a release of their own, and run beside the others.
+//
 // Nothing here stands in for a part of the cluster. What a test needs, it makes in a
 // namespace or sandbox of its own, and removes.
 package kube_test
@@ -16,6 +19,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"orchard/test/e2e/api"
 	"orchard/test/e2e/suite"
 )
 
@@ -34,7 +38,7 @@ func TestMain(m *testing.M) {
 const patience = 90 * time.Second
 
 // API is the cluster's API, with all rights.
-func API(t testing.TB) *kubernetes.Clientset { t.Helper(); return suite.API(t) }
+func API(t testing.TB) *kubernetes.Clientset { t.Helper(); return api.Of(t) }
 
 // Eventually waits until what is said holds, and fails the test with the last reason that it
 // did not. try returns "" when it holds.

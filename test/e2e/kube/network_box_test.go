@@ -71,6 +71,7 @@ func (b NetBox) End() {
 		if ctx.Err() != nil {
 			b.t.Fatalf("sandbox %s cannot be ended: %d", b.ID, status)
 		}
+		time.Sleep(100 * time.Millisecond)
 	}
 	for ctx.Err() == nil {
 		if _, err := API(b.t).CoreV1().Pods(sandboxNamespace).Get(ctx, "sandbox-"+b.ID, meta.GetOptions{}); apierrors.IsNotFound(err) {

@@ -115,7 +115,7 @@ func timeIsUpWithoutControllers(t *testing.T, away guest) {
 	box.trust(certificate)
 	proxy := box.Environ()["https_proxy"]
 	away.quiet()
-	const open = 30 * time.Second
+	const open = 40 * time.Second
 	until := time.Now().Add(open)
 	box.Open(netRule{"cidr": "198.18.254.40", "ports": []int{443}, "seconds": open.Seconds()})
 	url := "https://198.18.254.40"
@@ -168,6 +168,7 @@ func timeIsUpWithoutControllers(t *testing.T, away guest) {
 		}
 		return ""
 	})
+	away.end()
 }
 
 // egressAddress is where sandboxes find the proxy.

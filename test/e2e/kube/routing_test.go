@@ -190,9 +190,6 @@ func e6NewControllersAdoptWhatRuns(t *testing.T, away guest) {
 			}
 			t.Cleanup(func() { _ = c.Sandbox(s.ID()).Delete(context.Background()) })
 			boxes[i], uids[i] = s, string(GetPod(t, sandboxNamespace, "sandbox-"+s.ID()).UID)
-			if jobs[i], err = s.Start(t.Context(), client.Command{Shell: fmt.Sprintf("sleep 5; echo %d", i), Timeout: time.Minute}); err != nil {
-				t.Error(err)
-			}
 		})
 	}
 	making.Wait()
@@ -200,6 +197,12 @@ func e6NewControllersAdoptWhatRuns(t *testing.T, away guest) {
 		return
 	}
 	away.quiet()
+	for i, s := range boxes { // these run as the controllers go, and longer than they are away
+		var err error
+		if jobs[i], err = s.Start(t.Context(), client.Command{Shell: fmt.Sprintf("sleep 50; echo %d", i), Timeout: 2 * time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	away.begin()
 	away.end()
 	for _, url := range Replicas(t) {

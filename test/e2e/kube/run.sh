@@ -27,6 +27,10 @@ logs() {
 finish() {
   code=$?
   trap - EXIT
+  if [[ -n ${beside:-} ]]; then # it was interrupted
+    kill -- "-$beside" 2>/dev/null || true
+    cat "$RUN/beside.log" || true
+  fi
   [[ $code == 0 ]] || logs >&2 2>&1 || true
   if [[ $was_up == no && ${ORCHARD_E2E_KEEP:-} != 1 ]]; then
     test/cluster/down.sh
@@ -82,14 +86,17 @@ fi
 code=0
 tests -run '^TestPart' ./test/e2e/kube || code=1
 say "the parts of the cluster are tried"
+set -m # a process group of its own, to end it by
 {
   tests -run '^TestSecond' ./test/e2e/kube || code=1
   tests -p 1 -run '^TestCluster' $(grep -v '^./test/' <<<"$packages") || code=1
   exit $code
-} >"$RUN/beside.log" 2>&1 &
+} >"$RUN/beside.log" 2>&1 8>&- &
 beside=$!
-tests -p 1 -run "^($names)\$" -skip '^Test(Part|Second)' ./test/e2e/kube ./test/e2e/scale || code=1
+set +m
+tests -skip '^Test(Part|Second)' ./test/e2e/kube || code=1
 wait $beside || code=1
+beside=
 cat "$RUN/beside.log"
 say "the sandbox service is tried"
 tests ./test/e2e/argo || code=1

@@ -1,17 +1,13 @@
 // Package suite is what all packages of tests on a cluster do alike: run only where `make e2e`
-// runs them, ask the API server, and wait for what comes.
+// runs them, and wait for what comes.
 package suite
 
 import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // Need skips a test of a package with other tests too where there is no cluster.
@@ -38,26 +34,6 @@ func Main(run bool, tests func() int) {
 		}
 	}
 	os.Exit(tests())
-}
-
-// api makes the client once: it is for all tests, as one rate limit is.
-var api = sync.OnceValues(func() (*kubernetes.Clientset, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		return nil, err
-	}
-	config.QPS, config.Burst = 200, 400
-	return kubernetes.NewForConfig(config)
-})
-
-// API is the cluster's API, with all rights.
-func API(t testing.TB) *kubernetes.Clientset {
-	t.Helper()
-	client, err := api()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
 }
 
 // Eventually looks every so often until what is said holds, and fails the test with the last
