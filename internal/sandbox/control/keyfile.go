@@ -1,8 +1,6 @@
 package control
 
 import (
-	"orchard/internal/quantity"
-
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +11,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"orchard/internal/quantity"
 )
 
 // keyName is what an owner may be called: it becomes a label's value and a metric's.

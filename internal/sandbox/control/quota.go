@@ -1,8 +1,6 @@
 package control
 
 import (
-	"orchard/internal/quantity"
-
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"orchard/internal/quantity"
 	"orchard/internal/sandbox"
 )
 

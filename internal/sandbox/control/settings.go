@@ -1,8 +1,6 @@
 package control
 
 import (
-	"orchard/internal/quantity"
-
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +8,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"orchard/internal/quantity"
 )
 
 // Settings are what an operator chooses. Start from Defaults; the names in comments

@@ -1,8 +1,6 @@
 package control
 
 import (
-	"orchard/internal/quantity"
-
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"orchard/internal/quantity"
 	"orchard/internal/sandbox"
 )
 

@@ -1,13 +1,12 @@
 package local
 
 import (
-	"orchard/internal/quantity"
-
 	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
 
+	"orchard/internal/quantity"
 	"orchard/internal/sandbox"
 )
 

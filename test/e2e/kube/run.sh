@@ -74,10 +74,10 @@ helm install "$release" charts/orchard -n "$namespace" --create-namespace --wait
 say "the chart is installed"
 # Tests mostly wait, so more of them than processors. The lock is not for what they start, which may outlive them.
 tests() { go test -count=1 -parallel 10 -timeout 15m "$@" 8>&-; }
-# Of packages with unit tests too, which `make test` has run, only the tests on the cluster.
-names=$(grep -rohE '^func Test[A-Za-z0-9_]+' test/e2e/{kube,argo,scale} | sed 's/func //' | sort -u | paste -sd'|')
 packages=$(grep -rl --include='*_test.go' '"orchard/test/e2e/suite"' . | xargs -n1 dirname | sort -u)
 if (($#)) || [[ ${ORCHARD_SOAK:-} == 1 ]]; then
+  # Of packages with unit tests too, which `make test` has run, only the tests on the cluster.
+  names=$(grep -rohE '^func Test[A-Za-z0-9_]+' test/e2e/{kube,argo,scale} | sed 's/func //' | sort -u | paste -sd'|')
   tests -p 1 -run "^(TestCluster.*|$names)\$" "$@" $packages
   exit
 fi
