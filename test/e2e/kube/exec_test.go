@@ -28,11 +28,12 @@ func PodExec(ctx context.Context, t testing.TB, ns, name string, command ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &out})
+	var out, errs bytes.Buffer // each is written by a goroutine of its own
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &errs})
+	output = out.String() + errs.String()
 	var ended exec.CodeExitError
 	if errors.As(err, &ended) {
-		return ended.Code, out.String(), nil
+		return ended.Code, output, nil
 	}
-	return 0, out.String(), err
+	return 0, output, err
 }
