@@ -24,10 +24,10 @@ for ns in /run/netns/cni-*; do [[ -e $ns ]] && ip netns delete "${ns##*/}"; done
 ip link delete orchbr0 2>/dev/null
 ip addr del $node_ip/32 dev lo 2>/dev/null
 for family in ip ip6; do nft delete table $family kube-proxy 2>/dev/null; done
-for version in '' 6; do
+for iptables in ip{,6}tables{,-legacy}; do
   for table in filter mangle; do
-    rules=$("ip${version}tables-save" -t $table 2>/dev/null) || continue
-    grep -q KUBE- <<<"$rules" && grep -v -E 'KUBE-' <<<"$rules" | "ip${version}tables-restore" -T $table
+    rules=$($iptables-save -t $table 2>/dev/null) || continue
+    grep -q KUBE- <<<"$rules" && grep -v -E 'KUBE-' <<<"$rules" | $iptables-restore -T $table
   done
 done
 ipset list -n 2>/dev/null | grep -E '^(inet6:)?(KUBE|kube-router)' | while read -r s; do ipset destroy "$s" 2>/dev/null; done

@@ -94,9 +94,13 @@ func (s *site) watchIdle(t *testing.T) (stop func(want int, pools ...string) (ma
 	}
 }
 
-// F1: five pools that three replicas are asked for at once make five Pods each, never more.
+// F1: five pools that three replicas are asked for at once make the Pods that they want, never more.
 func TestClusterPoolsFillOnce(t *testing.T) {
 	t.Parallel()
+	size := 2
+	if os.Getenv("ORCHARD_SOAK") == "1" {
+		size = 5
+	}
 	s := newSite(t)
 	replicas := []*Runtime{s.open(t), s.open(t), s.open(t)}
 	stop := s.watchIdle(t)
@@ -104,7 +108,7 @@ func TestClusterPoolsFillOnce(t *testing.T) {
 	for i := range 5 {
 		for _, r := range replicas {
 			all.Go(func() {
-				if _, err := r.SetPool(t.Context(), smallPool(fmt.Sprintf("p%d", i), "ann", imageBare, 5)); err != nil {
+				if _, err := r.SetPool(t.Context(), smallPool(fmt.Sprintf("p%d", i), "ann", imageBare, size)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -112,12 +116,12 @@ func TestClusterPoolsFillOnce(t *testing.T) {
 	}
 	all.Wait()
 	for i := range 5 {
-		full(t, fmt.Sprintf("p%d", i), 5, replicas...)
+		full(t, fmt.Sprintf("p%d", i), size, replicas...)
 	}
-	made, most := stop(5, "p0", "p1", "p2", "p3", "p4")
+	made, most := stop(size, "p0", "p1", "p2", "p3", "p4")
 	for i := range 5 {
-		if name := fmt.Sprintf("p%d", i); made[name] != 5 || most[name] != 5 {
-			t.Errorf("pool %s: %d Pods were made, at most %d at a time, want 5", name, made[name], most[name])
+		if name := fmt.Sprintf("p%d", i); made[name] != size || most[name] != size {
+			t.Errorf("pool %s: %d Pods were made, at most %d at a time, want %d", name, made[name], most[name], size)
 		}
 	}
 }

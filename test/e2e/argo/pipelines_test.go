@@ -36,6 +36,7 @@ func TestPipelines(t *testing.T) {
 			if c.rare && !soak {
 				t.Skip("make soak runs this")
 			}
+			t.Parallel()
 			place, alone, runID := prefix(t), "file://"+filepath.Join(t.TempDir(), "alone"), unique(t)
 			p := map[string]string{
 				"tasks": "examples", "out": place, "limit": "2", "seed": seed, "run-id": runID, "workers": "1",

@@ -2,7 +2,7 @@
 // the chart is installed as users install it, and tests talk to its Service. `make e2e`
 // brings the cluster up, installs the chart and runs this package; by itself it is skipped.
 //
-// Tests named TestPart… stop parts of the cluster: `make e2e` runs them before the others and alone.
+// Tests named TestPart… stop parts of the cluster: `make e2e` runs them before the others.
 // Those named TestSecond… have a release of their own, and run beside the others.
 //
 // Nothing here stands in for a part of the cluster. What a test needs, it makes in a

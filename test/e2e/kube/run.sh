@@ -47,17 +47,20 @@ remove() {
 
 test/cluster/packages.sh
 test/cluster/build.sh
-images/build.sh
-say "programs and images are built"
+say "the cluster's programs are built"
 was_up=no
 trap finish EXIT
 [[ -f $RUN/complete ]] && was_up=yes
+images/build.sh 8>&- & # meanwhile, for a cluster that starts mostly waits
+images=$!
 test/cluster/up.sh >/dev/null 8>&-
+wait $images
 export KUBECONFIG=$RUN/admin.kubeconfig
 test/cluster/image.sh dist/images/*.tar
-say "the cluster is up"
+say "the cluster is up and has the images"
 
 remove
+rm -f "$RUN/parts-tried"
 # The store of the test cluster; the password is a test's. Each run has a folder of its own in the bucket.
 store=http://$node_ip:9000 bucket=orchard-e2e
 code=$(curl -sS -o /dev/null -w '%{http_code}' --aws-sigv4 aws:amz:us-east-1:s3 --user orchard:orchard-test-secret -X PUT "$store/$bucket")
@@ -81,23 +84,29 @@ if (($#)) || [[ ${ORCHARD_SOAK:-} == 1 ]]; then
   tests -p 1 -run "^(TestCluster.*|$names)\$" "$@" $packages
   exit
 fi
-# First what stops parts of the cluster. Then the sandbox service, which often waits for controllers
-# to come back, and beside it what does not use those. The pipelines use them and most of the machine.
+# Two at a time, for tests mostly wait. What stops parts of the cluster comes first, with nothing beside it but
+# the store's tests; then the sandbox service and the pipelines, which use the release and so take turns, and
+# beside them what does not use it.
 code=0
-tests -run '^TestPart' ./test/e2e/kube || code=1
-say "the parts of the cluster are tried"
 set -m # a process group of its own, to end it by
 {
+  tests -run '^TestCluster' ./internal/objstore/minio || code=1
+  until [[ -f $RUN/parts-tried ]]; do sleep 1; done
+  tests -p 1 -run '^TestCluster' $(grep -v -e '^./test/' -e '^./internal/objstore/minio$' <<<"$packages") || code=1
   tests -run '^TestSecond' ./test/e2e/kube || code=1
-  tests -p 1 -run '^TestCluster' $(grep -v '^./test/' <<<"$packages") || code=1
   exit $code
 } >"$RUN/beside.log" 2>&1 8>&- &
 beside=$!
 set +m
+tests -run '^TestPart' ./test/e2e/kube || code=1
+touch "$RUN/parts-tried"
+say "the parts of the cluster are tried"
 tests -skip '^Test(Part|Second)' ./test/e2e/kube || code=1
+say "the sandbox service is tried"
+tests ./test/e2e/argo || code=1
+say "the pipelines are tried"
 wait $beside || code=1
 beside=
 cat "$RUN/beside.log"
-say "the sandbox service is tried"
-tests ./test/e2e/argo || code=1
+say "what needs no release is tried"
 exit $code
