@@ -24,16 +24,17 @@ type PrepullSpec struct {
 
 func (s PrepullSpec) body() any {
 	return struct {
-		Images        []string          `json:"images"`
-		AtOnce        int               `json:"at_once,omitempty"`
-		Timeout       float64           `json:"timeout_seconds,omitempty"`
-		NodeSelector  map[string]string `json:"node_selector,omitempty"`
-		Tolerations   []Toleration      `json:"tolerations,omitempty"`
-		RuntimeClass  string            `json:"runtime_class,omitempty"`
-		PriorityClass string            `json:"priority_class,omitempty"`
-		PullSecrets   []string          `json:"image_pull_secrets,omitempty"`
-		Spot          bool              `json:"spot,omitempty"`
-	}{s.Images, s.AtOnce, s.Timeout.Seconds(), s.NodeSelector, s.Tolerations, s.RuntimeClass, s.PriorityClass, s.PullSecrets, s.Spot}
+		Images  []string `json:"images"`
+		AtOnce  int      `json:"at_once,omitempty"`
+		Timeout float64  `json:"timeout_seconds,omitempty"`
+		rest.Placement
+	}{
+		s.Images, s.AtOnce, s.Timeout.Seconds(),
+		rest.Placement{
+			NodeSelector: s.NodeSelector, Tolerations: s.Tolerations, RuntimeClass: s.RuntimeClass,
+			PriorityClass: s.PriorityClass, PullSecrets: s.PullSecrets, Spot: s.Spot,
+		},
+	}
 }
 
 // The status of a pre-pull.

@@ -28,22 +28,19 @@ type PoolSpec struct {
 
 func (s PoolSpec) body() any {
 	return struct {
-		Image         string            `json:"image"`
-		Size          int               `json:"size"`
-		Shared        bool              `json:"shared,omitempty"`
-		CPU           string            `json:"cpu,omitempty"`
-		Memory        string            `json:"memory,omitempty"`
-		CPURequest    string            `json:"cpu_request,omitempty"`
-		MemoryRequest string            `json:"memory_request,omitempty"`
-		Disk          string            `json:"disk,omitempty"`
-		GPU           int               `json:"gpu,omitempty"`
-		NodeSelector  map[string]string `json:"node_selector,omitempty"`
-		Tolerations   []Toleration      `json:"tolerations,omitempty"`
-		RuntimeClass  string            `json:"runtime_class,omitempty"`
-		PriorityClass string            `json:"priority_class,omitempty"`
-		PullSecrets   []string          `json:"image_pull_secrets,omitempty"`
-		Spot          bool              `json:"spot,omitempty"`
-	}(s)
+		Image  string `json:"image"`
+		Size   int    `json:"size"`
+		Shared bool   `json:"shared,omitempty"`
+		rest.Resources
+		rest.Placement
+	}{
+		s.Image, s.Size, s.Shared,
+		rest.Resources{CPU: s.CPU, Memory: s.Memory, CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest, Disk: s.Disk, GPU: s.GPU},
+		rest.Placement{
+			NodeSelector: s.NodeSelector, Tolerations: s.Tolerations, RuntimeClass: s.RuntimeClass,
+			PriorityClass: s.PriorityClass, PullSecrets: s.PullSecrets, Spot: s.Spot,
+		},
+	}
 }
 
 // Pool is a pool of ready sandboxes.

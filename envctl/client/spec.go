@@ -36,23 +36,17 @@ type Spec struct {
 }
 
 // Toleration is Kubernetes': Operator is "Equal" or "Exists", Effect "" is every effect.
-type Toleration struct {
-	Key      string `json:"key,omitempty"`
-	Operator string `json:"operator,omitempty"`
-	Value    string `json:"value,omitempty"`
-	Effect   string `json:"effect,omitempty"`
-}
+type Toleration = rest.Toleration
 
 // body is the request.
 func (s Spec) body() any {
-	r := rest.Create{
-		ID: s.ID, Image: s.Image, BlockNetwork: !s.OpenNetwork, Egress: egressOf(s.Egress), CPU: s.CPU, Memory: s.Memory, Env: s.Env,
-		Workdir: s.Workdir, Timeout: s.ReadyTimeout.Seconds(), Lifetime: s.Lifetime.Seconds(), Lease: s.Lease.Seconds(), Labels: s.Labels,
-		CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest, Disk: s.Disk, GPU: s.GPU, NodeSelector: s.NodeSelector,
-		RuntimeClass: s.RuntimeClass, PriorityClass: s.PriorityClass, PullSecrets: s.PullSecrets, Spot: s.Spot,
+	return rest.Create{
+		ID: s.ID, Image: s.Image, BlockNetwork: !s.OpenNetwork, Egress: egressOf(s.Egress), Env: s.Env, Workdir: s.Workdir,
+		Timeout: s.ReadyTimeout.Seconds(), Lifetime: s.Lifetime.Seconds(), Lease: s.Lease.Seconds(), Labels: s.Labels,
+		Resources: rest.Resources{CPU: s.CPU, Memory: s.Memory, CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest, Disk: s.Disk, GPU: s.GPU},
+		Placement: rest.Placement{
+			NodeSelector: s.NodeSelector, Tolerations: s.Tolerations, RuntimeClass: s.RuntimeClass,
+			PriorityClass: s.PriorityClass, PullSecrets: s.PullSecrets, Spot: s.Spot,
+		},
 	}
-	for _, t := range s.Tolerations {
-		r.Tolerations = append(r.Tolerations, rest.Toleration(t))
-	}
-	return r
 }

@@ -126,10 +126,14 @@ func lost(id string, err error) error {
 func body(spec sandbox.Spec) rest.Create {
 	at := spec.Placement
 	r := rest.Create{
-		ID: spec.ID, Image: spec.Image, BlockNetwork: !spec.OpenNetwork, CPU: spec.CPU, Memory: spec.Memory, Env: spec.Env,
-		Workdir: spec.Workdir, Timeout: spec.ReadyTimeout.Seconds(), Lifetime: spec.Lifetime.Seconds(), Lease: spec.Lease.Seconds(), Labels: spec.Labels,
-		CPURequest: spec.Reserve.CPU, MemoryRequest: spec.Reserve.Memory, Disk: spec.Disk, GPU: at.GPU, NodeSelector: at.NodeSelector,
-		RuntimeClass: at.RuntimeClass, PriorityClass: at.PriorityClass, PullSecrets: at.PullSecrets, Spot: at.Spot,
+		ID: spec.ID, Image: spec.Image, BlockNetwork: !spec.OpenNetwork, Env: spec.Env, Workdir: spec.Workdir,
+		Timeout: spec.ReadyTimeout.Seconds(), Lifetime: spec.Lifetime.Seconds(), Lease: spec.Lease.Seconds(), Labels: spec.Labels,
+		Resources: rest.Resources{
+			CPU: spec.CPU, Memory: spec.Memory, CPURequest: spec.Reserve.CPU, MemoryRequest: spec.Reserve.Memory, Disk: spec.Disk, GPU: at.GPU,
+		},
+		Placement: rest.Placement{
+			NodeSelector: at.NodeSelector, RuntimeClass: at.RuntimeClass, PriorityClass: at.PriorityClass, PullSecrets: at.PullSecrets, Spot: at.Spot,
+		},
 	}
 	for _, t := range at.Tolerations {
 		r.Tolerations = append(r.Tolerations, rest.Toleration(t))
