@@ -32,7 +32,7 @@ func jobs(t *testing.T) {
 		"OUT: s3://orchard/data ":                   "OUT: " + place + " ",
 		"ORCHARD_RUN_ID: swe-sft-jobs-1 ":           "ORCHARD_RUN_ID: " + runID + " ",
 		`ORCHARD_ROLLOUTS: "4"`:                     fmt.Sprintf(`ORCHARD_ROLLOUTS: "%d"`, rolloutsEach),
-		`ORCHARD_SEED: "1"`:                         fmt.Sprintf("ORCHARD_SEED: %q\n      ORCHARD_LIMIT: %q\n      ORCHARD_WORKERS: \"2\"\n      ORCHARD_SANDBOX_CPU_REQUEST: 100m\n      ORCHARD_SANDBOX_MEMORY: 512Mi", seed, fmt.Sprint(tasks)),
+		`ORCHARD_SEED: "1"`:                         fmt.Sprintf("ORCHARD_SEED: %q\n      ORCHARD_LIMIT: %q\n      ORCHARD_WORKERS: \"2\"\n      ORCHARD_SANDBOX_CPU_REQUEST: 50m\n      ORCHARD_SANDBOX_MEMORY: 512Mi", seed, fmt.Sprint(tasks)),
 		`SHARDS: "4"`:                               `SHARDS: "2"`,
 		"completions: 4":                            "completions: 2",
 		"parallelism: 4":                            "parallelism: 2",

@@ -28,7 +28,7 @@ func TestNights(t *testing.T) {
 	policy := &served{t: t, host: hook.host, tasks: place + "/tasks"}
 	p := map[string]string{
 		"tasks": "examples", "filter": `language == "go"`, "limit": fmt.Sprint(nightTasks), "seed": seed, "out": place,
-		"llm-url": policy.serve("1"), "llm-model": "scripted", "workers": "2", "sandbox-cpu-request": "100m", "sandbox-memory": "512Mi",
+		"llm-url": policy.serve("1"), "llm-model": "scripted", "workers": "2", "sandbox-cpu-request": "50m", "sandbox-memory": "512Mi",
 	}
 	cron := schedule(t, p)
 	local := "file://" + filepath.Join(t.TempDir(), "alone")

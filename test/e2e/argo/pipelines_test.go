@@ -40,7 +40,7 @@ func TestPipelines(t *testing.T) {
 			place, alone, runID := prefix(t), "file://"+filepath.Join(t.TempDir(), "alone"), unique(t)
 			p := map[string]string{
 				"tasks": "examples", "out": place, "limit": "2", "seed": seed, "run-id": runID, "workers": "1",
-				"sandbox-cpu-request": "100m", "sandbox-memory": "512Mi",
+				"sandbox-cpu-request": "50m", "sandbox-memory": "512Mi",
 			}
 			maps.Copy(p, c.p)
 			s := submit(t, namespace, c.pipeline, p)

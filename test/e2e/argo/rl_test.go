@@ -21,7 +21,7 @@ func TestReinforcement(t *testing.T) {
 	p := map[string]string{
 		"tasks": "examples", "out": place, "limit": fmt.Sprint(tasksUsed), "seed": seed, "run-id": runID, "rounds": "2",
 		"rollouts": "3", "min-known": "2", "at-most": "0.9", "group-size": "2", "max-draws": "6", "stride": "2", "groups": "1",
-		"token-ids": "false", "workers": "2", "sandbox-cpu-request": "100m", "sandbox-memory": "512Mi",
+		"token-ids": "false", "workers": "2", "sandbox-cpu-request": "50m", "sandbox-memory": "512Mi",
 	}
 	s := submit(t, namespace, "swe-rl", p)
 	drawn := func() int { return len(pieces(t, place)) }

@@ -31,7 +31,7 @@ func TestRuns(t *testing.T) {
 func parameters(place, runID string, tasks int) map[string]string {
 	return map[string]string{
 		"tasks": "examples", "out": place, "limit": fmt.Sprint(tasks), "rollouts": fmt.Sprint(rolloutsEach), "seed": seed,
-		"shards": "2", "workers": "2", "run-id": runID, "sandbox-cpu-request": "100m", "sandbox-memory": "512Mi",
+		"shards": "2", "workers": "2", "run-id": runID, "sandbox-cpu-request": "50m", "sandbox-memory": "512Mi",
 	}
 }
 
