@@ -28,32 +28,31 @@ func TestClusterEnds(t *testing.T) {
 			end    func(t *testing.T, id string) // once it is ready; nil: it ends by itself
 			reason string
 			says   string
-			within time.Duration
 		}{
-			{"image that is not there", func(s *sandbox.Spec) { s.Image = "198.18.255.1:1/nope:none" }, nil, control.ReasonImagePull, "nope:none", time.Minute},
-			{"image that is no name", func(s *sandbox.Spec) { s.Image = "Nope:::none" }, nil, control.ReasonImagePull, "Nope:::none", time.Minute},
-			{"no machine", func(s *sandbox.Spec) { s.CPU, s.Reserve, s.ReadyTimeout = "64", sandbox.Reserve{}, 5*time.Second }, nil, control.ReasonNotReady, "Insufficient cpu", 0},
+			{"image that is not there", func(s *sandbox.Spec) { s.Image = "198.18.255.1:1/nope:none" }, nil, control.ReasonImagePull, "nope:none"},
+			{"image that is no name", func(s *sandbox.Spec) { s.Image = "Nope:::none" }, nil, control.ReasonImagePull, "Nope:::none"},
+			{"no machine", func(s *sandbox.Spec) { s.CPU, s.Reserve, s.ReadyTimeout = "64", sandbox.Reserve{}, 5*time.Second }, nil, control.ReasonNotReady, "Insufficient cpu"},
 			{"memory", func(s *sandbox.Spec) { s.Memory = "100Mi" }, func(t *testing.T, id string) {
 				_ = hog(t, r, id)
-			}, control.ReasonOOMKilled, "100Mi", 0},
-			{"lease", func(s *sandbox.Spec) { s.Lease = 3 * time.Second }, nil, control.ReasonLease, "3s", 0},
-			{"lifetime", func(s *sandbox.Spec) { s.Lifetime = 15 * time.Second }, nil, control.ReasonLifetime, "15s", 0},
+			}, control.ReasonOOMKilled, "100Mi"},
+			{"lease", func(s *sandbox.Spec) { s.Lease = 3 * time.Second }, nil, control.ReasonLease, "3s"},
+			{"lifetime", func(s *sandbox.Spec) { s.Lifetime = 15 * time.Second }, nil, control.ReasonLifetime, "15s"},
 			{"deleted by somebody", func(*sandbox.Spec) {}, func(t *testing.T, id string) {
 				if err := s.client.CoreV1().Pods(s.opts.Namespace).Delete(t.Context(), podName(id), metav1.DeleteOptions{}); err != nil {
 					t.Error(err)
 				}
-			}, control.ReasonLost, "deleted by somebody else", 0},
+			}, control.ReasonLost, "deleted by somebody else"},
 			{"evicted", func(*sandbox.Spec) {}, func(t *testing.T, id string) {
 				err := s.client.CoreV1().Pods(s.opts.Namespace).EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: podName(id)}})
 				if err != nil {
 					t.Error(err)
 				}
-			}, control.ReasonPreempted, "", 0},
+			}, control.ReasonPreempted, ""},
 			{"user", func(*sandbox.Spec) {}, func(t *testing.T, id string) {
 				if err := r.Stop(t.Context(), id, control.ReasonDeleted); err != nil {
 					t.Error(err)
 				}
-			}, control.ReasonDeleted, "", 0},
+			}, control.ReasonDeleted, ""},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
@@ -70,7 +69,7 @@ func TestClusterEnds(t *testing.T) {
 				st := ends(t, r, spec.ID, c.reason)
 				took := time.Since(began)
 				t.Logf("%v: %s: %s", took, st.Reason, st.Message)
-				if !strings.Contains(st.Message, c.says) || st.Ended.IsZero() || c.within > 0 && took > c.within {
+				if !strings.Contains(st.Message, c.says) || st.Ended.IsZero() {
 					t.Errorf("after %v: %+v", took, st)
 				}
 				until(t, "the Pod to go", func() (bool, string) {

@@ -82,9 +82,6 @@ func TestClusterPrepull(t *testing.T) {
 	if got := st.Pulls[2]; got.Status != control.PullFailed || got.Reason != control.ReasonImagePull || !strings.Contains(got.Message, "not found") {
 		t.Errorf("in no registry: %+v", got)
 	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("that took %v", took)
-	}
 	pods, graves := s.left(t)
 	if len(pods)+len(graves) != 0 {
 		t.Errorf("left: %v, %v", pods, graves)

@@ -25,7 +25,7 @@ var soak = os.Getenv("ORCHARD_SOAK") == "1"
 
 // prompt bounds what takes well under a second when nothing is wrong, and for ever or for
 // minutes when something is.
-const prompt = 30 * time.Second
+const prompt = 50 * time.Second
 
 // SDK is the public client of one address, a Service or a single replica.
 func SDK(t testing.TB, url string) *client.Client {
