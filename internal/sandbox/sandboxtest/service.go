@@ -83,12 +83,18 @@ func open(t testing.TB, c sandbox.Client, spec sandbox.Spec) sandbox.Sandbox {
 	if err != nil {
 		t.Fatalf("create sandbox: %v", err)
 	}
+	closeAfter(t, box)
+	return box
+}
+
+// closeAfter closes a sandbox when the test is over, which is fine for one that has ended too.
+func closeAfter(t testing.TB, box sandbox.Sandbox) {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := box.Close(context.Background()); err != nil {
 			t.Errorf("close sandbox: %v", err)
 		}
 	})
-	return box
 }
 
 // Main runs a package's tests and ends the service after them: os.Exit(Main(m)) in

@@ -86,6 +86,7 @@ func suiteLifetime(t *testing.T, c sandbox.Client, base sandbox.Spec) {
 			t.Fatalf("create a sandbox for %v: %v", spec.Lifetime, err)
 		}
 	}
+	closeAfter(t, box)
 	r, err := box.Exec(t.Context(), sandbox.Command{Shell: "sleep 300", Timeout: 10 * minute})
 	if !sandbox.IsLost(err) || !strings.Contains(err.Error(), "lifetime") {
 		t.Errorf("%+v, %v, want *sandbox.Lost for the lifetime", r, err)
